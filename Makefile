@@ -1,0 +1,71 @@
+# muster: `make demo` and `make test` are the two doors. Each sets up what it needs on a machine with Python 3.11,
+# venv and make. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+UV     := uv==0.13.7
+ARGS   ?=
+TESTS  ?= tests/unit tests/property tests/test_tidy.py
+# Seeds of the deep run of the property tests.
+EXAMPLES ?= 20000
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint deep e2e bench fix lock crds clean
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@echo
+	@echo "  example: make demo ARGS='-o wide'"
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "muster needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=python3.11." >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) from requirements.lock ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+setup: $(READY) ## make .venv with muster in it
+	@echo "ready: $(BIN)/muster --help"
+
+demo: $(READY) ## validate the shipped examples and draw their trees (ARGS='...' for more)
+	@$(BIN)/muster validate -f examples --tree $(ARGS)
+
+test: $(READY) ## all fast tests
+	@$(BIN)/python -m pytest -n 2 $(TESTS) $(ARGS)
+
+lint: $(READY)
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: make fix" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@PYTHONPATH=src $(BIN)/lint-imports --no-cache
+
+check: lint test ## what CI runs: format, lint, types, layers, tests
+
+deep: $(READY) ## the property tests with many more examples (EXAMPLES=n)
+	@MUSTER_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 2 tests/property $(ARGS)
+
+e2e: $(READY) ## the command line as a process, the wheel, the shell completion
+	@$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+bench: $(READY) ## the benchmark table
+	@$(BIN)/python -m bench $(ARGS)
+
+fix: $(READY) ## format, and mend what the linter can mend
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+
+crds: $(READY) ## write deploy/crds.yaml again from the structs
+	@$(BIN)/muster crds > deploy/crds.yaml
+
+lock: ## write requirements.lock again: newest versions, no hosts
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
+	  --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
+
+clean: ## remove what make made
+	@rm -rf $(VENV) dist .hypothesis .mypy_cache .ruff_cache .import_linter_cache

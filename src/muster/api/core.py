@@ -1,0 +1,230 @@
+"""The slices of core kinds that a scheduler reads: Pod, Node, PriorityClass, PodDisruptionBudget.
+
+Unknown fields are dropped on decoding, so an object from here is never written back: writes are patches.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from muster.api.model import Amount, Condition, Metadata, Model, Time
+
+POD_GROUP_ANNOTATION = "pod-group-name"
+SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
+QUEUE_LABEL = "kai.scheduler/queue"
+SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
+
+
+class Resources(Model, frozen=True, kw_only=True):
+    """What a container asks for; a limit without a request counts as the request."""
+
+    requests: dict[str, Amount] = {}
+    limits: dict[str, Amount] = {}
+    claims: list[dict[str, object]] = []
+
+
+class ContainerPort(Model, frozen=True, kw_only=True):
+    """A port; only host ports matter for placement."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(Model, frozen=True, kw_only=True):
+    """The slice of a container that decides where a pod fits."""
+
+    name: str = ""
+    resources: Resources = Resources()
+    ports: list[ContainerPort] = []
+    restart_policy: str = ""
+
+
+class LabelRequirement(Model, frozen=True, kw_only=True):
+    """One condition on labels, of a label selector or of node affinity."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class LabelSelector(Model, frozen=True, kw_only=True):
+    """Objects by their labels."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelRequirement] = []
+
+
+class NodeSelectorTerm(Model, frozen=True, kw_only=True):
+    """Conditions on a node that all hold."""
+
+    match_expressions: list[LabelRequirement] = []
+    match_fields: list[LabelRequirement] = []
+
+
+class NodeSelector(Model, frozen=True, kw_only=True):
+    """Terms of which one holds."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredTerm(Model, frozen=True, kw_only=True):
+    """A term that is liked, with its weight."""
+
+    weight: int = 1
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Model, frozen=True, kw_only=True):
+    """Nodes that the pod needs or likes."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] = []
+
+
+class Affinity(Model, frozen=True, kw_only=True):
+    """Node affinity is honoured; the others are recognised, so that they are never ignored in silence."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: dict[str, object] | None = None
+    pod_anti_affinity: dict[str, object] | None = None
+
+
+class Toleration(Model, frozen=True, kw_only=True):
+    """A taint that the pod accepts."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class SchedulingGate(Model, frozen=True, kw_only=True):
+    """While a pod has a gate it is not scheduled."""
+
+    name: str = ""
+
+
+class PodSpec(Model, frozen=True, kw_only=True):
+    """The slice of a pod's spec that decides whether and where it is placed."""
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    priority_class_name: str = ""
+    priority: int | None = None
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: dict[str, Amount] = {}
+    resources: Resources | None = None
+    scheduling_gates: list[SchedulingGate] = []
+    topology_spread_constraints: list[dict[str, object]] = []
+    resource_claims: list[dict[str, object]] = []
+    volumes: list[dict[str, object]] = []
+    host_network: bool = False
+
+
+class PodStatus(Model, frozen=True, kw_only=True):
+    """The slice of a pod's status that tells whether it is placed, waits or has ended."""
+
+    phase: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    start_time: Time | None = None
+    conditions: list[Condition] = []
+
+
+class Pod(Model, frozen=True, kw_only=True):
+    """A pod."""
+
+    API_VERSION: ClassVar[str] = "v1"
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Taint(Model, frozen=True, kw_only=True):
+    """What keeps pods without a matching toleration away."""
+
+    key: str
+    value: str = ""
+    effect: str
+
+
+class NodeSpec(Model, frozen=True, kw_only=True):
+    """Who may be placed here."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class NodeStatus(Model, frozen=True, kw_only=True):
+    """What there is, and whether it works."""
+
+    capacity: dict[str, Amount] = {}
+    allocatable: dict[str, Amount] = {}
+    conditions: list[Condition] = []
+
+
+class Node(Model, frozen=True, kw_only=True):
+    """A node."""
+
+    API_VERSION: ClassVar[str] = "v1"
+
+    metadata: Metadata = Metadata()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class PriorityClass(Model, frozen=True, kw_only=True):
+    """A named priority."""
+
+    API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1"
+
+    metadata: Metadata = Metadata()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+# Known without objects when files are read (SPEC §10): KAI's four and the cluster's own two.
+BUILT_IN_PRIORITIES = {
+    "train": 50,
+    "build-preemptible": 75,
+    "build": 100,
+    "inference": 125,
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+class PodDisruptionBudgetSpec(Model, frozen=True, kw_only=True):
+    """How many of the selected pods may be missing."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class PodDisruptionBudgetStatus(Model, frozen=True, kw_only=True):
+    """How many may go now."""
+
+    disruptions_allowed: int | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
+    expected_pods: int | None = None
+
+
+class PodDisruptionBudget(Model, frozen=True, kw_only=True):
+    """A limit on voluntary evictions."""
+
+    API_VERSION: ClassVar[str] = "policy/v1"
+
+    metadata: Metadata = Metadata()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

@@ -1,0 +1,313 @@
+"""Bytes become documents: YAML 1.2 and JSON, bounded in size and depth, one bad document never costs another.
+
+Aliases are refused (they are how a small file becomes a large object), and so are tags that would make anything but
+plain data. `yes`, `on` and dates stay text, as in YAML 1.2. A key that stands twice is reported; the first one counts.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from muster.errors import UnreadableInput
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_EMPTY = re.compile(r"(?:---|\.\.\.)?(?:[ \t\r\n]|#[^\n]*|^%[^\n]*)*\Z", re.MULTILINE)
+_LIST_KIND = re.compile(r"""^["']?kind["']?[ \t]*:[ \t]*["']?[A-Za-z]*List["']?[ \t]*\r?$""", re.MULTILINE)
+_SPACE = re.compile(r"[ \t\r\n]*")
+_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
+_TEXT_TAG = "tag:yaml.org,2002:str"
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})|0x[0-9a-fA-F]{1,16}|0o[0-7]{1,22}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,40}|[0-9]{1,40}(?:\.[0-9]{0,40})?)(?:[eE][-+]?[0-9]{1,4})?")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+}
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What is read at most."""
+
+    max_file_bytes: int = 256 * 1024 * 1024
+    max_document_bytes: int = 1024 * 1024
+    max_depth: int = 100
+
+
+class Problem(NamedTuple):
+    """Something that is wrong with a document before it is looked at as an object."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+
+class Document(NamedTuple):
+    """One document of a file. Without a value it could not be read, and `problems` says why."""
+
+    number: int
+    line: int
+    value: Any
+    problems: list[Problem]
+
+
+def read(data: bytes, limits: Limits | None = None) -> list[Document]:
+    """All documents in `data`, numbered from 1; empty ones do not count. Raises UnreadableInput when it is no text."""
+    limits = limits or Limits()
+    if len(data) > limits.max_file_bytes:
+        raise UnreadableInput(
+            f"{len(data):,} bytes are more than the limit of {limits.max_file_bytes:,}",
+            "split the file, or raise input.maxFileBytes in the configuration",
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(f"not UTF-8 text (byte {error.start})", "save the file as UTF-8") from None
+    if text.lstrip()[:1] == "{":
+        documents = _read_json(text, limits)
+        if documents is not None:
+            return documents
+    return [_read_yaml(number, line, chunk, limits) for number, (line, chunk) in enumerate(_split_yaml(text), start=1)]
+
+
+def plain_scalar(text: str) -> Any:
+    """What an unquoted YAML 1.2 scalar means. Digits that start with 0 stay text: YAML versions disagree on them."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text) and not re.match(r"[-+]?0[0-9]", text):
+        return float(text)
+    return text
+
+
+def child_path(path: str, key: str | int) -> str:
+    """The path of a field or item: `spec.subGroups[2].name`; keys that are no plain words stand in brackets."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", key) or len(key) > 80:
+        return f"{path}[{shown(key)}]"
+    return f"{path}.{key}" if path else key
+
+
+def shown(value: object) -> str:
+    """A value inside a sentence: short, in quotes when it is text, and without control characters."""
+    if isinstance(value, str):
+        text = value if len(value) <= 60 else value[:57] + "..."
+        return json.dumps(text, ensure_ascii=not text.isprintable())
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a very large number"
+    return str(value)
+
+
+def _split_yaml(text: str) -> Iterator[tuple[int, str]]:
+    """The documents' texts and first lines. A `---` in the first column always starts a document in YAML."""
+    starts = [0, *(found.start() for found in _MARKER.finditer(text)), len(text)]
+    line = 1
+    for start, end in pairwise(starts):
+        chunk = text[start:end]
+        if not _EMPTY.match(chunk):
+            yield line, chunk
+        line += chunk.count("\n")
+
+
+def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
+    size = len(text.encode())
+    if size > limits.max_document_bytes and not _LIST_KIND.search(text):
+        return Document(number, line, None, [_too_large("", size, limits)])
+    builder = _Builder(limits.max_depth)
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {line + mark.line}, column {mark.column + 1}: " if mark else ""
+        what = error.problem or error.context or "can't be read"
+        return Document(number, line, None, [Problem("", f"not YAML: {where}{what}")])
+    except yaml.YAMLError as error:
+        return Document(number, line, None, [Problem("", f"not YAML: {shown(str(error))}")])
+    except _RefusedError as refused:
+        return Document(
+            number, line, None, [Problem("", f"line {line + refused.line}: {refused.message}", refused.hint)]
+        )
+    return Document(number, line, builder.value, builder.problems)
+
+
+def _read_json(text: str, limits: Limits) -> list[Document] | None:
+    """The JSON documents in `text`, or None when it does not start with one: then it may be YAML in flow style."""
+    documents: list[Document] = []
+    line, counted = 1, 0
+    at = _space_end(text, 0)
+    while at < len(text):
+        line, counted = line + text.count("\n", counted, at), at
+        problems: list[Problem] = []
+        value, end = None, len(text)
+        try:
+            decoder = json.JSONDecoder(object_pairs_hook=partial(_unique, problems))
+            value, end = decoder.raw_decode(text, at)
+            refused = _refused_json(value, len(text[at:end].encode("utf-8", "replace")), limits)
+        except RecursionError:
+            refused = _too_deep(limits.max_depth)
+        except json.JSONDecodeError as error:
+            if not documents:
+                return None
+            refused = Problem("", f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}")
+        except ValueError as error:
+            refused = Problem("", f"not JSON: {shown(str(error))}")
+        number = len(documents) + 1
+        documents.append(Document(number, line, None if refused else value, [refused] if refused else problems))
+        at = _space_end(text, end)
+    return documents
+
+
+def _space_end(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _refused_json(value: Any, size: int, limits: Limits) -> Problem | None:
+    listed = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
+    if size > limits.max_document_bytes and not listed:
+        return _too_large("", size, limits)
+    return _depth_and_text(value, limits.max_depth)
+
+
+def _unique(problems: list[Problem], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, item in pairs:
+        if key in value:
+            problems.append(Problem("", f"the key {shown(key)} stands twice in one object", "keep one of them"))
+        else:
+            value[key] = item
+    return value
+
+
+def _depth_and_text(value: Any, max_depth: int) -> Problem | None:
+    """What JSON allows and we do not: too deep, or text that is no Unicode."""
+    level, depth = [value], 0
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                if not item.isascii() and any("\ud800" <= c <= "\udfff" for c in item):
+                    return Problem("", "text holds half of a surrogate pair, which is no character")
+            elif isinstance(item, dict):
+                below.extend(item.keys())
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        level, depth = below, depth + 1
+        if depth > max_depth + 1:
+            return _too_deep(max_depth)
+    return None
+
+
+def _too_deep(max_depth: int) -> Problem:
+    return Problem("", f"nested more than {max_depth} levels deep", "no Kubernetes object needs that")
+
+
+def _too_large(path: str, size: int, limits: Limits) -> Problem:
+    return Problem(
+        path,
+        f"{size:,} bytes are more than the limit of {limits.max_document_bytes:,} for one object",
+        "the API server would refuse it too; split it, or use fewer SubGroups",
+    )
+
+
+class _RefusedError(Exception):
+    def __init__(self, line: int, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.line, self.message, self.hint = line, message, hint
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line if event.start_mark else 0
+
+
+class _Builder:
+    """Makes plain data from parser events, without recursion."""
+
+    def __init__(self, max_depth: int) -> None:
+        self.value: Any = None
+        self.problems: list[Problem] = []
+        self._max_depth = max_depth
+        self._open: list[Any] = []
+        # Beside each open collection: its own path, and in a mapping the key that waits for its value.
+        self._paths: list[str] = []
+        self._keys: list[str | None] = []
+
+    def take(self, event: yaml.Event) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            self._put(self._scalar(event), event)
+        elif isinstance(event, yaml.MappingStartEvent):
+            self._start({}, event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self._start([], event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._open.pop()
+            self._paths.pop()
+            self._keys.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            raise _RefusedError(
+                _line(event), f"the alias *{(event.anchor or '')[:60]} is not allowed", "write the value out"
+            )
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        if event.tag is not None:
+            self._check_tag(event)
+        if event.tag == _TEXT_TAG or (event.tag is None and not event.implicit[0]):
+            return event.value
+        return plain_scalar(event.value)
+
+    def _check_tag(self, event: yaml.NodeEvent) -> None:
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag not in _TAGS and tag != "!":
+            raise _RefusedError(_line(event), f"the tag {shown(tag)} is not allowed", "write plain data")
+
+    def _start(self, collection: Any, event: yaml.NodeEvent) -> None:
+        self._check_tag(event)
+        if len(self._open) >= self._max_depth:
+            problem = _too_deep(self._max_depth)
+            raise _RefusedError(_line(event), problem.message, problem.hint)
+        path = self._put(collection, event)
+        self._open.append(collection)
+        self._paths.append(path)
+        self._keys.append(None)
+
+    def _put(self, value: Any, event: yaml.NodeEvent) -> str:
+        """Adds the value where it stands, and gives its path."""
+        if not self._open:
+            self.value = value
+            return ""
+        parent, path, key = self._open[-1], self._paths[-1], self._keys[-1]
+        if isinstance(parent, list):
+            parent.append(value)
+            return child_path(path, len(parent) - 1)
+        if key is None:
+            if not isinstance(value, str):
+                raise _RefusedError(_line(event), f"the key {shown(value)} is not text", "put the key in quotes")
+            self._keys[-1] = value
+            return path
+        self._keys[-1] = None
+        if key in parent:
+            self.problems.append(Problem(child_path(path, key), f"the key {shown(key)} stands twice", "keep one"))
+        else:
+            parent[key] = value
+        return child_path(path, key)

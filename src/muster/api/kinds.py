@@ -1,0 +1,126 @@
+"""The kinds that muster knows, by apiVersion and kind, and the way from a document to a struct."""
+
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from muster.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.documents import Problem, shown
+from muster.api.interface import ResourceInterface
+from muster.api.nearest import Nearest
+from muster.api.podgroup import PodGroup
+from muster.api.queue import Queue
+from muster.api.schema import conform, shape_of
+from muster.api.topology import Topology
+from muster.errors import BadObject
+
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """A kind: its struct, its names, and whether it is one of ours (then its spec is read strictly)."""
+
+    struct: Any
+    plural: str
+    namespaced: bool
+    ours: bool
+    short_names: tuple[str, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        version: str = self.struct.API_VERSION
+        return version
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        name: str = self.struct.__name__
+        return name
+
+
+POD_GROUP = Kind(PodGroup, "podgroups", namespaced=True, ours=True, short_names=("pg",))
+TOPOLOGY = Kind(Topology, "topologies", namespaced=False, ours=True)
+QUEUE = Kind(Queue, "queues", namespaced=False, ours=True)
+RESOURCE_INTERFACE = Kind(ResourceInterface, "resourceinterfaces", namespaced=False, ours=True, short_names=("ri",))
+OUR_KINDS = (POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY)
+CORE_KINDS = (
+    Kind(Pod, "pods", namespaced=True, ours=False),
+    Kind(Node, "nodes", namespaced=False, ours=False),
+    Kind(PriorityClass, "priorityclasses", namespaced=False, ours=False),
+    Kind(PodDisruptionBudget, "poddisruptionbudgets", namespaced=True, ours=False),
+)
+_BY_NAME = {(kind.api_version, kind.name): kind for kind in (*OUR_KINDS, *CORE_KINDS)}
+_OUR_GROUPS = {kind.group for kind in OUR_KINDS}
+
+
+class Unknown(NamedTuple):
+    """A kind that is not ours. It is skipped, unless it looks like a misspelling of one that is."""
+
+    api_version: str
+    name: str
+    problem: Problem | None
+
+
+def kind_of(document: Any) -> Kind | Unknown:
+    """Which kind a document says it is. A document that says nothing has a problem."""
+    if not isinstance(document, dict):
+        return Unknown("", "", Problem("", f"is not a Kubernetes object but {shown(document)}"))
+    api_version, name = document.get("apiVersion"), document.get("kind")
+    if not isinstance(api_version, str) or not isinstance(name, str) or not api_version or not name:
+        missing = "kind" if isinstance(api_version, str) and api_version else "apiVersion"
+        problem = Problem(missing, "is missing or not text", "every object starts with apiVersion and kind")
+        return Unknown("", name if isinstance(name, str) else "", problem)
+    found = _BY_NAME.get((api_version, name))
+    return found or Unknown(api_version, name, _near_miss(api_version, name))
+
+
+def _near_miss(api_version: str, name: str) -> Problem | None:
+    if api_version.rpartition("/")[0] not in _OUR_GROUPS:
+        return None
+    for kind in OUR_KINDS:
+        if kind.name == name:
+            return Problem("apiVersion", f"{name} is not in {shown(api_version)}", f"write {kind.api_version}")
+    nearest = Nearest(kind.name for kind in OUR_KINDS).to(name)
+    if nearest:
+        return Problem("kind", f"{shown(name)} is not a known kind", f"did you mean {nearest}?")
+    return None
+
+
+def read_object(document: dict[str, Any], kind: Kind, *, strict: bool = True) -> tuple[Any, list[Problem]]:
+    """The struct, with what could not be read left out, and every problem found on the way.
+
+    In `strict` reading an unknown field at the top or in the spec of our kinds is a problem; metadata, status and core
+    kinds are always lenient (SPEC §2).
+    """
+    shape = shape_of(kind.struct)
+    problems: list[Problem] = []
+    strict = strict and kind.ours
+    known = Nearest([*shape.fields, "apiVersion", "kind", "spec", "status"])
+    fitting: dict[str, Any] = {}
+    for key, value in document.items():
+        if key in ("apiVersion", "kind") or value is None:
+            continue
+        field = shape.fields.get(key)
+        if field is not None:
+            fitting[key] = conform(value, field, key, problems, strict=strict and key == "spec")
+        elif strict and key != "status":
+            problems.append(Problem(key[:80], "is not a known field", known.hint(key)))
+    for name in shape.required:
+        if name not in fitting:
+            problems.append(Problem(name, "is missing"))
+            fitting[name] = conform({}, shape.fields[name], name, [], strict=False)
+    return msgspec.convert(fitting, kind.struct), problems
+
+
+def decode(data: bytes | msgspec.Raw, struct: type[T]) -> T:
+    """A watched object, leniently: unknown fields are dropped. Raises BadObject with the path when a type is wrong."""
+    try:
+        return msgspec.json.decode(data, type=struct)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).rpartition(" - at `$")
+        raise BadObject(where.rstrip("`").lstrip("."), message or str(error)) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadObject("", f"not a JSON object: {error}") from None

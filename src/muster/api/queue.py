@@ -1,0 +1,66 @@
+"""Queue: a share of the cluster, in a tree of queues."""
+
+from typing import Annotated, ClassVar
+
+from muster.api.model import Amount, Condition, Duration, Metadata, Model, note
+
+UNLIMITED = -1
+
+
+class QueueResource(Model, frozen=True, kw_only=True):
+    """How much of one resource a queue may have."""
+
+    quota: Annotated[float, note("Guaranteed. -1: unlimited. Unset: 0.", minimum=-1)] = 0
+    limit: Annotated[float, note("Never exceeded. -1: unlimited (the default). 0: nothing.", minimum=-1)] = UNLIMITED
+    over_quota_weight: Annotated[float, note("The share of what is left over. Unset: 1.", minimum=0)] = 1
+
+
+class QueueResources(Model, frozen=True, kw_only=True):
+    """A resource that is not named is unlimited."""
+
+    cpu: Annotated[QueueResource | None, note("In millicores.")] = None
+    memory: Annotated[QueueResource | None, note("In 10^6 bytes.")] = None
+    gpu: Annotated[QueueResource | None, note("In devices.")] = None
+
+
+class QueueSpec(Model, frozen=True, kw_only=True):
+    """Whose share, of what, and how it is protected."""
+
+    display_name: Annotated[str, note("A name for people.", maxLength=253)] = ""
+    parent_queue: Annotated[str, note("The queue above this one. Empty: a top queue.", maxLength=253)] = ""
+    priority: Annotated[int | None, note("Higher is served first. Unset: 100.", format="int32")] = None
+    preempt_min_runtime: Annotated[
+        Duration | None, note("How long a gang's minimum is safe from preemption after its start.")
+    ] = None
+    reclaim_min_runtime: Annotated[
+        Duration | None, note("How long a gang's minimum is safe from reclaim after its start.")
+    ] = None
+    resources: Annotated[QueueResources, note("Quota, limit and weight per resource.")] = QueueResources()
+
+
+class QueueStatus(Model, frozen=True, kw_only=True):
+    """What the queue has now."""
+
+    conditions: Annotated[
+        list[Condition],
+        note(
+            "Accepted.",
+            maxItems=64,
+            **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = []
+    child_queues: Annotated[list[str], note("The queues directly below.", maxItems=10_000)] = []
+    requested: Annotated[dict[str, Amount], note("What its ready gangs ask for.")] = {}
+    allocated: Annotated[dict[str, Amount], note("What its placed pods hold.")] = {}
+    allocated_non_preemptible: Annotated[dict[str, Amount], note("The part of it that may not be evicted.")] = {}
+    fair_share: Annotated[dict[str, Amount], note("What it is due now.")] = {}
+
+
+class Queue(Model, frozen=True, kw_only=True):
+    """A share of the cluster that gangs are charged to."""
+
+    API_VERSION: ClassVar[str] = "scheduling.run.ai/v2"
+
+    metadata: Metadata = Metadata()
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()

@@ -1,0 +1,286 @@
+"""The shape of every struct as data, and the check of a document against it that finds everything at once.
+
+A decoder stops at the first problem. `conform` walks a whole document along its shape, reports each wrong type, range
+and unknown field with its path, leaves the bad values out, and gives what remains to the struct, so that the rules
+behind it can go on and report theirs in the same answer.
+"""
+
+import math
+import re
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from muster.api import duration
+from muster.api.documents import Problem, child_path, shown
+from muster.api.model import INT32_MAX
+from muster.api.nearest import Nearest
+from muster.errors import BadObject
+
+OBJECT, MAP, LIST, UNION, ANY = "object", "map", "list", "union", "any"
+INTEGER, NUMBER, STRING, BOOLEAN, TIME = "integer", "number", "string", "boolean", "time"
+
+_WORDS = {
+    OBJECT: "a mapping",
+    MAP: "a mapping",
+    LIST: "a list",
+    INTEGER: "a whole number",
+    NUMBER: "a number",
+    STRING: "text",
+    BOOLEAN: "true or false",
+    TIME: "a time such as 2026-01-31T12:00:00Z",
+}
+_ZERO: dict[str, Any] = {OBJECT: {}, MAP: {}, LIST: [], INTEGER: 0, NUMBER: 0, STRING: "", BOOLEAN: False}
+_LEFT_OUT = object()
+
+
+class Shape:
+    """What may stand at one place of a document, with the notes of the field: description, enum, minimum, …"""
+
+    def __init__(self, kind: str, notes: dict[str, Any] | None = None) -> None:
+        self.kind = kind
+        self.notes = notes or {}
+        self.fields: dict[str, Shape] = {}
+        self.required: tuple[str, ...] = ()
+        self.item: Shape | None = None
+        self.options: tuple[Shape, ...] = ()
+        self.struct: type | None = None
+
+    def noted(self, notes: dict[str, Any]) -> "Shape":
+        """The same shape under a field's own notes; those that the field does not set stay."""
+        if not notes:
+            return self
+        shape = Shape(self.kind, {**self.notes, **notes})
+        shape.fields, shape.required, shape.struct = self.fields, self.required, self.struct
+        shape.item, shape.options = self.item, self.options
+        return shape
+
+
+@cache
+def shape_of(struct: type) -> Shape:
+    """The shape of a struct, made once."""
+    return _Shapes().of(inspect.type_info(struct))
+
+
+class _Shapes:
+    """Makes shapes from msgspec's types; a struct that holds itself is made once and referred to."""
+
+    def __init__(self) -> None:
+        self._made: dict[type, Shape] = {}
+
+    def of(self, found: inspect.Type) -> Shape:
+        if isinstance(found, inspect.Metadata):
+            return self.of(found.type).noted(found.extra_json_schema or {})
+        if isinstance(found, inspect.StructType):
+            return self._of_struct(found)
+        if isinstance(found, inspect.UnionType):
+            options = [self.of(option) for option in found.types if not isinstance(option, inspect.NoneType)]
+            if len(options) == 1:
+                return options[0]
+            shape = Shape(UNION)
+            shape.options = tuple(options)
+            return shape
+        if isinstance(found, inspect.ListType):
+            shape = Shape(LIST)
+            shape.item = self.of(found.item_type)
+            return shape
+        if isinstance(found, inspect.DictType):
+            shape = Shape(MAP)
+            shape.item = self.of(found.value_type)
+            return shape
+        return Shape(_SCALARS[type(found)])
+
+    def _of_struct(self, found: inspect.StructType) -> Shape:
+        if found.cls in self._made:
+            return self._made[found.cls]
+        shape = self._made[found.cls] = Shape(OBJECT, {"description": (found.cls.__doc__ or "").strip()})
+        shape.struct = found.cls
+        shape.required = tuple(field.encode_name for field in found.fields if field.required)
+        # Filled in place: a field may hold this very struct.
+        for field in found.fields:
+            shape.fields[field.encode_name] = self.of(field.type)
+        return shape
+
+
+_SCALARS: dict[type, str] = {
+    inspect.IntType: INTEGER,
+    inspect.FloatType: NUMBER,
+    inspect.StrType: STRING,
+    inspect.BoolType: BOOLEAN,
+    inspect.DateTimeType: TIME,
+    inspect.AnyType: ANY,
+}
+
+
+def conform(value: Any, shape: Shape, path: str, problems: list[Problem], *, strict: bool) -> Any:
+    """The part of `value` that has the shape; what has not is left out and reported. `strict`: unknown fields too."""
+    fitting = _conform(value, shape, path, problems, strict)
+    return _ZERO[shape.kind] if fitting is _LEFT_OUT else fitting
+
+
+def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
+    if shape.kind == ANY:
+        return value
+    if shape.kind == UNION:
+        return _conform_union(value, shape, path, problems, strict)
+    mismatch = _type_mismatch(value, shape)
+    if mismatch:
+        problems.append(Problem(path, f"must be {_WORDS[shape.kind]}, not {shown(value)}", mismatch.strip()))
+        return _LEFT_OUT
+    broken = _broken_note(value, shape)
+    if broken:
+        problems.append(Problem(path, *broken))
+        return value if shape.kind in (LIST, MAP, OBJECT) else _LEFT_OUT
+    if shape.kind == OBJECT:
+        return _conform_object(value, shape, path, problems, strict)
+    if shape.kind == LIST:
+        return _conform_list(value, shape, path, problems, strict)
+    if shape.kind == MAP:
+        assert shape.item is not None
+        found = {
+            key: _conform(item, shape.item, child_path(path, key), problems, strict) for key, item in value.items()
+        }
+        return {key: item for key, item in found.items() if item is not _LEFT_OUT}
+    return value
+
+
+def _conform_union(value: Any, shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
+    for option in shape.options:
+        if not _type_mismatch(value, option):
+            return _conform(value, option.noted(shape.notes), path, problems, strict)
+    words = " or ".join(_WORDS[option.kind] for option in shape.options)
+    problems.append(Problem(path, f"must be {words}, not {shown(value)}"))
+    return _LEFT_OUT
+
+
+def _conform_object(value: dict[str, Any], shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
+    known = Nearest(shape.fields)
+    fitting: dict[str, Any] = {}
+    for key, item in value.items():
+        field = shape.fields.get(key)
+        if field is None:
+            if strict:
+                problems.append(Problem(child_path(path, key), "is not a known field", known.hint(key)))
+            continue
+        # Null is the same as absent, as everywhere in Kubernetes.
+        found = _LEFT_OUT if item is None else _conform(item, field, child_path(path, key), problems, strict)
+        if found is not _LEFT_OUT:
+            fitting[key] = found
+    for name in shape.required:
+        if value.get(name) is None:
+            problems.append(Problem(child_path(path, name), "is missing"))
+        if name not in fitting:
+            fitting[name] = _zero(shape.fields[name])
+    return fitting
+
+
+def _conform_list(value: list[Any], shape: Shape, path: str, problems: list[Problem], strict: bool) -> list[Any]:
+    """Items of objects keep their places, so that paths stay true: one that is no object becomes an empty one."""
+    assert shape.item is not None
+    fitting = []
+    for index, item in enumerate(value):
+        found = _conform(item, shape.item, f"{path}[{index}]", problems, strict)
+        if found is not _LEFT_OUT:
+            fitting.append(found)
+        elif shape.item.kind == OBJECT:
+            fitting.append(_zero(shape.item))
+    return fitting
+
+
+def _zero(shape: Shape) -> Any:
+    if shape.kind == OBJECT:
+        return {name: _zero(shape.fields[name]) for name in shape.required}
+    return _ZERO[shape.options[0].kind if shape.kind == UNION else shape.kind]
+
+
+def _type_mismatch(value: Any, shape: Shape) -> str | None:
+    """None when the type is right, else what to do about it (nothing comes to mind: a space)."""
+    kind = shape.kind
+    if kind in (OBJECT, MAP):
+        return None if isinstance(value, dict) else " "
+    if kind == LIST:
+        return None if isinstance(value, list) else "write it as a list, one item a line, each after '- '"
+    if kind == BOOLEAN:
+        return None if isinstance(value, bool) else "write true or false, without quotes"
+    if kind == INTEGER:
+        return None if isinstance(value, int) and not isinstance(value, bool) else _integer_hint(value)
+    if kind == NUMBER:
+        right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return None if right else _integer_hint(value)
+    if kind == TIME:
+        return None if _is_time(value) else "write it as 2026-01-31T12:00:00Z"
+    if isinstance(value, str):
+        return None
+    if shape.notes.get("x-muster-type") == "duration" and isinstance(value, int) and not isinstance(value, bool):
+        return f'write "{value}s"'
+    return "put it in quotes" if isinstance(value, int | float) else " "
+
+
+def _integer_hint(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,20}", value):
+        return f"remove the quotes: {value}"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return f"write {int(value)}"
+    return " "
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return isinstance(msgspec.convert(value, datetime), datetime)
+    except msgspec.ValidationError:
+        return False
+
+
+def _broken_note(value: Any, shape: Shape) -> tuple[str, str] | None:
+    """The first of the field's notes that the value breaks, as message and hint."""
+    notes = shape.notes
+    if isinstance(value, str):
+        return _broken_text(value, notes)
+    if isinstance(value, int | float):
+        if "enum" in notes and value not in notes["enum"]:
+            return f"must be one of {_listed(notes['enum'])}, not {shown(value)}", ""
+        if "minimum" in notes and value < notes["minimum"]:
+            least = notes["minimum"]
+            return ("must not be negative" if least == 0 else f"must not be less than {least}"), ""
+        most = INT32_MAX if notes.get("format") == "int32" else 2**63 - 1
+        if abs(value) > most:
+            return f"must not be over {most}", ""
+    if isinstance(value, list) and not notes.get("minItems", 0) <= len(value) <= notes.get("maxItems", math.inf):
+        return f"must have {_range(notes.get('minItems', 0), notes.get('maxItems'))} items, not {len(value):,}", ""
+    if isinstance(value, dict) and len(value) > notes.get("maxProperties", math.inf):
+        return f"must have at most {notes['maxProperties']:,} entries, not {len(value):,}", ""
+    return None
+
+
+def _broken_text(value: str, notes: dict[str, Any]) -> tuple[str, str] | None:
+    if "enum" in notes and value not in notes["enum"]:
+        words = [word for word in notes["enum"] if word]
+        return f"must be one of {_listed(words)}, not {shown(value)}", Nearest(words).hint(value)
+    if notes.get("x-muster-type") == "duration":
+        try:
+            duration.parse_ns(value)
+        except BadObject as error:
+            return error.message, error.hint
+        return None
+    wanted = notes.get("x-muster-says")
+    if len(value) < notes.get("minLength", 0):
+        return (f"must be {wanted}" if wanted and value else "must not be empty"), ""
+    if len(value) > notes.get("maxLength", math.inf):
+        says = f"must be {wanted}" if wanted else f"must have at most {notes['maxLength']} characters"
+        return f"{says}; this has {len(value):,} characters", ""
+    if "pattern" in notes and not re.fullmatch(notes["pattern"], value):
+        return f"must be {wanted or 'of the form ' + notes['pattern']}, not {shown(value)}", ""
+    return None
+
+
+def _listed(words: list[Any]) -> str:
+    return ", ".join(str(word) for word in words)
+
+
+def _range(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {least}"
+    return f"{least} to {most:,}" if least else f"at most {most:,}"

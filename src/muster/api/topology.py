@@ -1,0 +1,63 @@
+"""Topology: the levels of a cluster, widest first, and which level a name means."""
+
+from typing import Annotated, ClassVar
+
+from muster.api.model import Metadata, Model, note
+
+MAX_LEVELS = 16
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class Level(Model, frozen=True, kw_only=True):
+    """One level: nodes with the same value of this label, and of all wider ones, share a domain."""
+
+    node_label: Annotated[
+        str,
+        note(
+            "The node label that carries the domain's name.",
+            minLength=1,
+            maxLength=316,
+            pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+            **{"x-muster-says": "a label key such as topology.example.com/rack"},
+        ),
+    ]
+    alias: Annotated[str, note("A shorter name that constraints may use.", maxLength=63)] = ""
+
+
+class TopologySpec(Model, frozen=True, kw_only=True):
+    """The levels."""
+
+    levels: Annotated[
+        list[Level], note("Widest first; once created, the labels stay as they are.", minItems=1, maxItems=MAX_LEVELS)
+    ]
+
+
+class Topology(Model, frozen=True, kw_only=True):
+    """How the cluster's nodes nest: zones of blocks of racks of nodes, by node labels."""
+
+    API_VERSION: ClassVar[str] = "kai.scheduler/v1alpha1"
+
+    metadata: Metadata = Metadata()
+    spec: TopologySpec
+
+
+def levels_named(topology: Topology, name: str) -> list[int]:
+    """The levels that answer to `name`: by node label, else by alias, else by the label's part after the last `/`.
+
+    One index is an answer, none is an unknown level, several are an ambiguous name.
+    """
+    levels = topology.spec.levels
+    for names in (
+        [level.node_label for level in levels],
+        [level.alias for level in levels],
+        [level.node_label.rpartition("/")[2] for level in levels],
+    ):
+        found = [index for index, known in enumerate(names) if known == name]
+        if found:
+            return found
+    return []
+
+
+def level_names(topology: Topology) -> list[str]:
+    """What to call each level in a sentence: its alias, else its label."""
+    return [level.alias or level.node_label for level in topology.spec.levels]

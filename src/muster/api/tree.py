@@ -1,0 +1,282 @@
+"""The normal form of a gang: one tree from every spelling, and what `satisfied`, `ready`, minimum and core mean on it.
+
+Nodes stand in tree order: the root is row 0, every parent comes before its children, siblings keep the order of the
+spec. A gang without SubGroups is a root that is itself a leaf. All functions walk rows, never recurse, and are the only
+place where these words are defined.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from muster.api.podgroup import TOPOLOGY_ANNOTATION, PodGroup, SubGroup, TopologyConstraint
+
+NONE = -1
+
+
+class Constraint(NamedTuple):
+    """Pods that are held in one domain: of the required level always, of the preferred one where possible.
+
+    Levels are as written (`topology.levels_named` tells which they are). An empty topology is the cluster's only one.
+    """
+
+    topology: str
+    required: str
+    preferred: str
+    path: str
+
+
+class Node(NamedTuple):
+    """A root, branch or leaf. `minimum` counts pods in a leaf, children elsewhere; `floor` counts pods below a root."""
+
+    name: str
+    parent: int
+    children: tuple[int, ...]
+    minimum: int
+    floor: int
+    constraint: Constraint | None
+    path: str
+
+
+class Hold(NamedTuple):
+    """Rows that are held together beside the tree (a set, or the global constraint); nothing is counted by it."""
+
+    members: tuple[int, ...]
+    constraint: Constraint
+
+
+class Tree(NamedTuple):
+    """A gang in normal form."""
+
+    nodes: tuple[Node, ...]
+    holds: tuple[Hold, ...]
+
+    def leaves(self) -> list[int]:
+        """The rows that hold pods."""
+        return [row for row, node in enumerate(self.nodes) if not node.children]
+
+
+class Core(NamedTuple):
+    """What makes up the minimum: the nodes of it, how many placed pods of each row, and how many more for the floor."""
+
+    nodes: tuple[bool, ...]
+    pods: tuple[int, ...]
+    floor_pods: int
+
+
+def subgroups_of(group: PodGroup) -> list[SubGroup]:
+    """The SubGroups, whichever way they are spelled."""
+    spec = group.spec
+    return (spec.sub_groups if spec.sub_groups is not None else spec.subgroups) or []
+
+
+def subgroups_field(group: PodGroup) -> str:
+    """The path of the SubGroups, as spelled in this object."""
+    return "spec.subGroups" if group.spec.sub_groups is not None or group.spec.subgroups is None else "spec.subgroups"
+
+
+def children_by_parent(subgroups: Sequence[SubGroup]) -> dict[str, list[int]]:
+    """The positions of the SubGroups directly below each name; the root's name is empty."""
+    children: dict[str, list[int]] = {}
+    for index, subgroup in enumerate(subgroups):
+        children.setdefault(subgroup.parent or "", []).append(index)
+    return children
+
+
+def normal_form(group: PodGroup) -> Tree:
+    """The tree of a PodGroup whose structure is sound (names unique, parents there, no cycle): see `validation`."""
+    subgroups = subgroups_of(group)
+    order = _tree_order(subgroups)
+    row_of = {"": 0, **{subgroups[index].name: row for row, index in enumerate(order, start=1)}}
+    assert len(row_of) == len(subgroups) + 1, "the structure was not checked before"
+    children: list[list[int]] = [[] for _ in row_of]
+    for row, index in enumerate(order, start=1):
+        children[row_of[subgroups[index].parent or ""]].append(row)
+    constraints = _Constraints(group, row_of)
+    spec, field = group.spec, subgroups_field(group)
+    root_minimum, floor = spec.min_member, 0
+    if subgroups:
+        floor = (spec.min_member or 0) if spec.min_sub_group is None else 0
+        root_minimum = len(children[0]) if spec.min_sub_group is None else spec.min_sub_group
+    elif root_minimum is None:
+        root_minimum = 1
+    nodes = [Node("", NONE, tuple(children[0]), root_minimum or 0, floor, None, "spec")]
+    for row, index in enumerate(order, start=1):
+        subgroup = subgroups[index]
+        if children[row]:
+            minimum = len(children[row]) if subgroup.min_sub_group is None else subgroup.min_sub_group
+        else:
+            minimum = subgroup.min_member or 0
+        parent = row_of[subgroup.parent or ""]
+        nodes.append(Node(subgroup.name, parent, tuple(children[row]), minimum, 0, None, f"{field}[{index}]"))
+    return constraints.on(nodes)
+
+
+def _tree_order(subgroups: Sequence[SubGroup]) -> list[int]:
+    """Positions in the spec, parents before children and siblings in the order of the spec."""
+    below = children_by_parent(subgroups)
+    order: list[int] = []
+    open_rows = below.get("", [])[::-1]
+    while open_rows:
+        index = open_rows.pop()
+        order.append(index)
+        open_rows.extend(reversed(below.get(subgroups[index].name, [])))
+    return order
+
+
+class _Constraints:
+    """Every spelling of a constraint, brought to one: on a node, or a hold beside the tree."""
+
+    def __init__(self, group: PodGroup, row_of: dict[str, int]) -> None:
+        spec = group.spec
+        self._fallback = group.metadata.annotations.get(TOPOLOGY_ANNOTATION, "")
+        self._global = None
+        self._own: dict[int, tuple[TopologyConstraint, str]] = {}
+        self._sets: list[tuple[list[int], TopologyConstraint, str]] = []
+        if spec.topology_constraint is not None:
+            self._own[0] = (spec.topology_constraint, "spec.topologyConstraint")
+        field = subgroups_field(group)
+        for index, subgroup in enumerate(subgroups_of(group)):
+            if subgroup.topology_constraint is not None:
+                path = f"{field}[{index}].topologyConstraint"
+                self._own[row_of[subgroup.name]] = (subgroup.topology_constraint, path)
+        if spec.topology_constraints is not None:
+            older, path = spec.topology_constraints, "spec.topologyConstraints"
+            self._global = older.global_
+            for name, constraint in older.sub_groups.items():
+                if name in row_of:
+                    self._own[row_of[name]] = (constraint, f"{path}.subGroups.{name}")
+            for index, group_set in enumerate(older.sub_group_sets):
+                members = sorted({row_of[name] for name in group_set.sub_groups if name in row_of})
+                self._sets.append((members, group_set.constraint, f"{path}.subGroupSets[{index}].constraint"))
+
+    def on(self, nodes: list[Node]) -> Tree:
+        """The tree with all constraints in place and every topology name inherited."""
+        set_of = {row: number for number, (members, _, _) in enumerate(self._sets) for row in members}
+        # Per row: the topology that constraints here and below inherit, and whether one of them covers the pods.
+        inherited, covered = [self._fallback] * len(nodes), [False] * len(nodes)
+        holds: dict[int, Hold] = {}
+        for row, node in enumerate(nodes):
+            if node.parent != NONE:
+                inherited[row], covered[row] = inherited[node.parent], covered[node.parent]
+            if row in set_of:
+                members, written, path = self._sets[set_of[row]]
+                constraint = _constraint(written, inherited[row], path)
+                inherited[row] = constraint.topology
+                if _holds(constraint):
+                    covered[row] = True
+                    holds[set_of[row]] = Hold(tuple(members), constraint)
+            if row in self._own:
+                constraint = _constraint(self._own[row][0], inherited[row], self._own[row][1])
+                inherited[row] = constraint.topology
+                if _holds(constraint):
+                    covered[row] = True
+                    nodes[row] = node._replace(constraint=constraint)
+        in_order = [holds[number] for number in sorted(holds)]
+        if self._global is not None:
+            self._cover_the_rest(nodes, in_order, covered, inherited[0])
+        return Tree(tuple(nodes), tuple(in_order))
+
+    def _cover_the_rest(self, nodes: list[Node], holds: list[Hold], covered: list[bool], inherited: str) -> None:
+        assert self._global is not None
+        constraint = _constraint(self._global, inherited, "spec.topologyConstraints.global")
+        leaves = [row for row, node in enumerate(nodes) if not node.children]
+        rest = [row for row in leaves if not covered[row]]
+        if not rest or not _holds(constraint):
+            return
+        if len(rest) == len(leaves):
+            nodes[0] = nodes[0]._replace(constraint=constraint)
+        else:
+            holds.append(Hold(tuple(rest), constraint))
+
+
+def _constraint(written: TopologyConstraint, inherited: str, path: str) -> Constraint:
+    topology = written.topology or inherited
+    return Constraint(topology, written.required_topology_level, written.preferred_topology_level, path)
+
+
+def _holds(constraint: Constraint) -> bool:
+    return bool(constraint.required or constraint.preferred)
+
+
+def satisfied(tree: Tree, pods: Sequence[int]) -> list[bool]:
+    """Per row: whether its minimum is met when `pods[row]` pods of each leaf count.
+
+    With placed + succeeded pods this is SPEC's `satisfied`; `ready` adds those that wait. Everything that asks
+    whether a gang is whole (start, surplus, repair, staleness, eviction, quota, status) asks this function.
+    """
+    nodes = tree.nodes
+    met = [False] * len(nodes)
+    children_met = [0] * len(nodes)
+    for row in range(len(nodes) - 1, -1, -1):
+        node = nodes[row]
+        met[row] = (children_met[row] if node.children else pods[row]) >= node.minimum
+        if node.floor and sum(pods[leaf] for leaf in tree.leaves()) < node.floor:
+            met[row] = False
+        if met[row] and node.parent != NONE:
+            children_met[node.parent] += 1
+    return met
+
+
+def ready(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], waiting: Sequence[int]) -> list[bool]:
+    """Per row: whether it could be satisfied with the pods that exist. Only a gang whose root is ready is tried."""
+    return satisfied(tree, [sum(counts) for counts in zip(placed, succeeded, waiting, strict=True)])
+
+
+def minimum_pods(tree: Tree) -> list[int]:
+    """Per row: the fewest pods that satisfy it."""
+    nodes = tree.nodes
+    fewest = [0] * len(nodes)
+    for row in range(len(nodes) - 1, -1, -1):
+        node = nodes[row]
+        if node.children:
+            cheapest = sorted(fewest[child] for child in node.children)[: node.minimum]
+            fewest[row] = max(sum(cheapest), node.floor)
+        else:
+            fewest[row] = node.minimum
+    return fewest
+
+
+def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: Collection[int] = frozenset()) -> Core:
+    """The nodes and pods that make up the minimum (SPEC §6); `was_core` holds the rows that were core before.
+
+    At each root or branch: its minimum of satisfied children, those that were core first, then in the order of the
+    spec. A child that was core and lost pods keeps a place that no satisfied child takes. A succeeded pod has done its
+    part of a leaf's minimum, so fewer placed pods are needed for it.
+    """
+    met = satisfied(tree, [sum(counts) for counts in zip(placed, succeeded, strict=True)])
+    chosen = [False] * len(tree.nodes)
+    pods = [0] * len(tree.nodes)
+    chosen[0] = True
+    for row, node in enumerate(tree.nodes):
+        if not chosen[row]:
+            continue
+        if not node.children:
+            pods[row] = min(placed[row], max(0, node.minimum - succeeded[row]))
+            continue
+        ranked = [
+            *(child for child in node.children if met[child] and child in was_core),
+            *(child for child in node.children if met[child] and child not in was_core),
+            *(child for child in node.children if not met[child] and child in was_core),
+        ]
+        for child in ranked[: node.minimum]:
+            chosen[child] = True
+    leaves = tree.leaves()
+    beyond = sum(placed[leaf] - pods[leaf] for leaf in leaves)
+    missing = tree.nodes[0].floor - sum(pods[leaf] + succeeded[leaf] for leaf in leaves)
+    return Core(tuple(chosen), tuple(pods), max(0, min(missing, beyond)))
+
+
+def minimum_in_words(tree: Tree) -> str:
+    """The root's minimum in one phrase: `minimum 24 pods, any 3 of 4`."""
+    root, pods = tree.nodes[0], minimum_pods(tree)[0]
+    phrase = f"minimum {pods} pod{'' if pods == 1 else 's'}"
+    if not root.children:
+        return phrase
+    phrase += ", " + count_in_words(root)
+    return f"{phrase}, at least {root.floor} pods in all" if root.floor else phrase
+
+
+def count_in_words(node: Node) -> str:
+    """How many children of a root or branch are needed: `any 3 of 4`, or `all 2 required`."""
+    total = len(node.children)
+    return f"any {node.minimum} of {total}" if node.minimum < total else f"all {total} required"

@@ -1,0 +1,65 @@
+"""One function says everything that is wrong with an object (SPEC §4): the webhook, the command line and the scheduler
+share it. Nothing stops at the first violation, and nothing here raises for what an object holds.
+"""
+
+from typing import Any, NamedTuple
+
+from muster.api.kinds import POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, Unknown, kind_of, read_object
+from muster.api.validation import podgroup
+from muster.api.validation.context import Context, Settings
+from muster.api.validation.interface import check_interface
+from muster.api.validation.metadata import check_metadata
+from muster.api.validation.queue import check_delete, check_queue
+from muster.api.validation.topology import check_topology
+from muster.api.validation.update import check_update
+from muster.api.validation.violation import ERROR, WARNING, Report, Violation
+
+__all__ = ["ERROR", "WARNING", "Context", "Judgement", "Settings", "Violation", "validate", "validate_delete"]
+
+
+class Judgement(NamedTuple):
+    """A document as an object, with every violation. Without a kind it is not ours to judge."""
+
+    kind: Kind | None
+    object: Any
+    violations: list[Violation]
+
+    @property
+    def valid(self) -> bool:
+        """Warnings alone do not make an object invalid."""
+        return not any(violation.severity == ERROR for violation in self.violations)
+
+
+def validate(document: Any, context: Context, old: Any = None, *, strict: bool = True) -> Judgement:
+    """Judges a document that is created, or that replaces `old`."""
+    kind = kind_of(document)
+    if isinstance(kind, Unknown):
+        problems = [kind.problem] if kind.problem else []
+        return Judgement(None, None, Report(problems).violations)
+    found, problems = read_object(document, kind, strict=strict)
+    report = Report(problems)
+    check_metadata(found.metadata, kind, report)
+    before = read_object(old, kind, strict=False)[0] if isinstance(old, dict) else None
+    if kind is POD_GROUP:
+        tree = podgroup.check(found, report, context)
+        if tree is not None and before is not None:
+            check_update(before, podgroup.tree_of(before), tree, report)
+    elif kind is TOPOLOGY:
+        check_topology(found, before, report)
+    elif kind is QUEUE:
+        check_queue(found, report, context)
+    elif kind is RESOURCE_INTERFACE:
+        check_interface(found, report)
+    return Judgement(kind, found, report.violations)
+
+
+def validate_delete(document: Any, context: Context) -> Judgement:
+    """Judges a document that is deleted."""
+    kind = kind_of(document)
+    if isinstance(kind, Unknown):
+        return Judgement(None, None, [])
+    found, _ = read_object(document, kind, strict=False)
+    report = Report([])
+    if kind is QUEUE:
+        check_delete(found, report, context)
+    return Judgement(kind, found, report.violations)

@@ -1,0 +1,131 @@
+"""The rules of a ResourceInterface that do not need its expressions to be read."""
+
+import re
+
+from muster.api.documents import shown
+from muster.api.interface import GROUP, Component, GroupTemplate, MatchExpression, PodClassifier, ResourceInterface
+from muster.api.validation.violation import Report
+
+_FOREACH = re.compile(r".*\S\s+as\s+\$[A-Za-z_][A-Za-z0-9_]*\s*", re.DOTALL)
+_FORBIDDEN_TARGETS = ("Secret", "ConfigMap")
+_RESERVED_UNMATCHED = ("", "Error", "Ignore")
+
+
+def check_interface(interface: ResourceInterface, report: Report) -> None:
+    """Targets, references, and every entry of the tree of components."""
+    spec = interface.spec
+    if spec.target_gvk.group == "" and spec.target_gvk.kind in _FORBIDDEN_TARGETS:
+        message = f"{spec.target_gvk.kind} is no target: its content could leak into names and labels"
+        report.error("spec.targetGVK.kind", message, "target the kind that owns the pods")
+    if spec.action not in ("", GROUP) and spec.gang_scheduling is not None:
+        report.warn("spec.gangScheduling", f"is not used with action {spec.action}", "remove one of them")
+    variables: dict[str, str] = {}
+    for name in spec.let:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            report.error(f"spec.let[{shown(name)}]", f"{shown(name)} can't be a variable", "use letters, digits and _")
+        variables[name] = f"spec.let.{name}"
+    for index, reference in enumerate(spec.references):
+        path = f"spec.references[{index}]"
+        if reference.name in variables:
+            report.error(f"{path}.name", f"${reference.name} is already {variables[reference.name]}", "rename one")
+        variables.setdefault(reference.name, path)
+        if (reference.lookup is None) == (reference.list_ is None):
+            report.error(path, "needs either lookup or list", "lookup finds one object by name, list all by labels")
+        if reference.gvk.group == "" and reference.gvk.kind in _FORBIDDEN_TARGETS:
+            report.error(f"{path}.gvk.kind", f"{reference.gvk.kind} can't be read by expressions", "use another object")
+    names: dict[str, int] = {}
+    for index, template in enumerate(spec.gang_scheduling.pod_groups if spec.gang_scheduling else []):
+        path = f"spec.gangScheduling.podGroups[{index}]"
+        if names.setdefault(template.name, index) != index:
+            report.error(f"{path}.name", f"{shown(template.name)} stands already at podGroups[{names[template.name]}]")
+        _check_template(template, path, report)
+
+
+def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
+    if template.subgroups is not None and template.members is not None:
+        report.error(f"{path}.members", "subgroups and members are both set", "keep subgroups only")
+    field = "members" if template.members is not None and template.subgroups is None else "subgroups"
+    components = (template.members if field == "members" else template.subgroups) or []
+    if field == "members":
+        report.warn(f"{path}.members", "is the older spelling of subgroups", "write subgroups")
+    _check_once(template, path, "min_member", "minMember", report)
+    _check_once(template, path, "min_sub_group", "minSubGroup", report)
+    counts_pods = template.min_member is not None or template.min_member_path is not None
+    counts_children = template.min_sub_group is not None or template.min_sub_group_path is not None
+    if counts_children and not components:
+        report.error(f"{path}.minSubGroup", "there are no subgroups to count", "write minMember instead")
+    if counts_pods and counts_children:
+        report.error(f"{path}.minMember", "minMember and minSubGroup are both set", "keep one of them")
+    if template.pod_classifier is not None:
+        _check_classifier(template.pod_classifier, f"{path}.podClassifier", report)
+    _check_components(components, f"{path}.{field}", report)
+    if template.unmatched_pods not in _RESERVED_UNMATCHED and not components:
+        report.error(f"{path}.unmatchedPods", f"no subgroup is called {shown(template.unmatched_pods)}")
+
+
+def _check_components(components: list[Component], path: str, report: Report) -> None:
+    """All entries, down to any depth, without recursion."""
+    waiting = [(components, path)]
+    while waiting:
+        entries, where = waiting.pop()
+        static: dict[str, int] = {}
+        for index, entry in enumerate(entries):
+            here = f"{where}[{index}]"
+            if entry.foreach is None and static.setdefault(entry.component_name, index) != index:
+                report.error(
+                    f"{here}.componentName",
+                    f"{shown(entry.component_name)} stands already at {where}[{static[entry.component_name]}]",
+                    "give every entry a name of its own",
+                )
+            _check_component(entry, here, len(entries) == 1 and where.endswith(".members"), report)
+            if entry.subgroups:
+                waiting.append((entry.subgroups, f"{here}.subgroups"))
+
+
+def _check_component(entry: Component, path: str, alone: bool, report: Report) -> None:
+    if entry.foreach is not None and not _FOREACH.fullmatch(entry.foreach):
+        report.error(f"{path}.foreach", 'must read "<expression> as $variable"', 'for example ".spec.groups[] as $g"')
+    _check_once(entry, path, "min_replicas", "minReplicas", report)
+    _check_once(entry, path, "min_sub_group", "minSubGroup", report)
+    counts_pods = entry.min_replicas is not None or entry.min_replicas_path is not None
+    counts_children = entry.min_sub_group is not None or entry.min_sub_group_path is not None
+    if entry.subgroups:
+        if counts_pods:
+            report.error(f"{path}.minReplicas", "an entry with subgroups holds no pods", "write minSubGroup")
+        if entry.pod_classifier is not None:
+            report.error(f"{path}.podClassifier", "an entry with subgroups holds no pods", "classify in its leaves")
+    else:
+        if counts_children:
+            report.error(f"{path}.minSubGroup", "there are no subgroups to count", "write minReplicas")
+        if entry.pod_classifier is None and not alone:
+            report.error(f"{path}.podClassifier", "is missing: which pods belong here?", "match labels of the pods")
+    if entry.pod_classifier is not None:
+        _check_classifier(entry.pod_classifier, f"{path}.podClassifier", report)
+    for alias, field in (("required", "required_path"), ("preferred", "preferred_path")):
+        if getattr(entry, f"{alias}_topology_constraints_path") and entry.topology and getattr(entry.topology, field):
+            where = f"{path}.{alias}TopologyConstraintsPath"
+            report.error(where, f"says the same as topology.{alias}Path, which is also set", "keep one of them")
+
+
+def _check_once(entry: GroupTemplate | Component, path: str, field: str, name: str, report: Report) -> None:
+    if getattr(entry, field) is not None and getattr(entry, f"{field}_path") is not None:
+        report.error(f"{path}.{name}Path", f"{name} and {name}Path are both set", "keep one of them")
+
+
+def _check_classifier(classifier: PodClassifier, path: str, report: Report) -> None:
+    if not classifier.match_labels and not classifier.match_expressions:
+        report.error(path, "matches every pod", "write matchLabels or matchExpressions")
+    for index, expression in enumerate(classifier.match_expressions):
+        _check_expression(expression, f"{path}.matchExpressions[{index}]", report)
+
+
+def _check_expression(expression: MatchExpression, path: str, report: Report) -> None:
+    one, many, by_path = expression.value is not None, expression.values is not None, expression.value_path is not None
+    if expression.operator in ("Exists", "DoesNotExist"):
+        if one or many or by_path:
+            report.error(path, f"{expression.operator} takes no value", "remove value, values and valuePath")
+    elif expression.operator in ("In", "NotIn"):
+        if one or many == by_path:
+            report.error(path, f"{expression.operator} takes either values or valuePath", "write values: [a, b]")
+    elif expression.operator and (many or one == by_path):
+        report.error(path, f"{expression.operator} takes either value or valuePath", "write value: a")

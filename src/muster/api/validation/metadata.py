@@ -1,0 +1,27 @@
+"""The rules of metadata that every object of ours obeys."""
+
+import re
+
+from muster.api.documents import shown
+from muster.api.kinds import Kind
+from muster.api.model import Metadata
+from muster.api.validation.violation import Report
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def check_metadata(metadata: Metadata, kind: Kind, report: Report) -> None:
+    """A name that the API server would accept."""
+    if not kind.ours:
+        return
+    if not metadata.name and not metadata.generate_name:
+        report.error("metadata.name", "is missing", f"give the {kind.name} a name")
+    for field, name, most in (("name", metadata.name, 253), ("namespace", metadata.namespace, 63)):
+        if name and (len(name) > most or not _SUBDOMAIN.fullmatch(name) or (most == 63 and "." in name)):
+            form = "a DNS name" if most == 253 else "a DNS label"
+            report.error(
+                f"metadata.{field}",
+                f"must be {form} of at most {most} characters, not {shown(name)}",
+                "use a-z, 0-9 and '-', starting and ending with a letter or digit",
+            )

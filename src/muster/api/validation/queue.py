@@ -1,0 +1,78 @@
+"""The rules of a Queue, alone and among the others."""
+
+from collections.abc import Mapping
+
+from muster.api.documents import shown
+from muster.api.nearest import Nearest
+from muster.api.queue import UNLIMITED, Queue, QueueResource
+from muster.api.validation.context import Context
+from muster.api.validation.violation import Report
+
+RESOURCES = ("cpu", "memory", "gpu")
+
+
+def check_queue(queue: Queue, report: Report, context: Context) -> None:
+    """Amounts make sense, the parent exists, parents form no cycle, children ask for no more than there is."""
+    for name in RESOURCES:
+        resource: QueueResource | None = getattr(queue.spec.resources, name)
+        if resource is not None:
+            _check_amounts(resource, f"spec.resources.{name}", report)
+    if context.queues is None:
+        return
+    queues = {**context.queues, queue.metadata.name: queue}
+    parent = queue.spec.parent_queue
+    if parent and parent not in queues:
+        hint = Nearest(queues).hint(parent) or "its gangs are held until the parent exists"
+        report.warn("spec.parentQueue", f"the queue {shown(parent)} does not exist", hint)
+    _check_cycle(queue, queues, report)
+    _check_quota_sum(queue, queues, report, "")
+    if context.admission and parent in queues:
+        _check_quota_sum(queues[parent], queues, report, f" of {parent}")
+
+
+def check_delete(queue: Queue, report: Report, context: Context) -> None:
+    """A queue with children stays."""
+    children = sorted(
+        name for name, other in (context.queues or {}).items() if other.spec.parent_queue == queue.metadata.name
+    )
+    if children:
+        names = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
+        report.error("metadata.name", f"has child queues: {names}", "delete or move them first")
+
+
+def _check_amounts(resource: QueueResource, path: str, report: Report) -> None:
+    for field in ("quota", "limit"):
+        value = getattr(resource, field)
+        if -1 < value < 0:
+            report.error(f"{path}.{field}", f"must be -1 (unlimited) or 0 or more, not {value}")
+    if resource.limit != UNLIMITED and resource.quota > resource.limit:
+        report.warn(f"{path}.quota", "is more than the limit, which is never exceeded", "raise the limit")
+
+
+def _check_cycle(queue: Queue, queues: Mapping[str, Queue], report: Report) -> None:
+    way = [queue.metadata.name]
+    seen = set(way)
+    at = queue.spec.parent_queue
+    while at in queues and at not in seen:
+        way.append(at)
+        seen.add(at)
+        at = queues[at].spec.parent_queue
+    if at == queue.metadata.name and at:
+        shortened = [*way[:5], "…"] if len(way) > 6 else way
+        report.error("spec.parentQueue", f"parents form a cycle: {' → '.join([*shortened, at])}", "one has no parent")
+
+
+def _check_quota_sum(parent: Queue, queues: Mapping[str, Queue], report: Report, whose: str) -> None:
+    children = [other for other in queues.values() if other.spec.parent_queue == parent.metadata.name]
+    for name in RESOURCES:
+        own: QueueResource | None = getattr(parent.spec.resources, name)
+        if own is None or own.quota == UNLIMITED:
+            continue
+        resources = [getattr(child.spec.resources, name) for child in children]
+        total = sum(resource.quota for resource in resources if resource is not None and resource.quota > 0)
+        if total > own.quota:
+            report.warn(
+                f"spec.resources.{name}.quota",
+                f"the child queues' quotas{whose} sum up to {total:g}, more than the {own.quota:g} of the parent",
+                "the guarantees can't all be kept: raise the parent's quota or lower the children's",
+            )

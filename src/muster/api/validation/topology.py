@@ -1,0 +1,204 @@
+"""The rules of a Topology, and of the constraints that name one."""
+
+from muster.api.documents import child_path, shown
+from muster.api.nearest import Nearest
+from muster.api.podgroup import PodGroup, TopologyConstraint
+from muster.api.topology import HOSTNAME, Topology, level_names, levels_named
+from muster.api.tree import NONE, Constraint, Tree, subgroups_field, subgroups_of
+from muster.api.validation.context import Context
+from muster.api.validation.violation import Report
+
+
+def check_topology(topology: Topology, old: Topology | None, report: Report) -> None:
+    """Labels unique, hostname last, and once created immutable."""
+    levels = topology.spec.levels
+    labels: dict[str, int] = {}
+    aliases: dict[str, int] = {}
+    for index, level in enumerate(levels):
+        path = f"spec.levels[{index}]"
+        if level.node_label and labels.setdefault(level.node_label, index) != index:
+            message = f"the label {shown(level.node_label)} stands already at spec.levels[{labels[level.node_label]}]"
+            report.error(f"{path}.nodeLabel", message, "every level needs a label of its own")
+        if level.node_label == HOSTNAME and index < len(levels) - 1:
+            report.error(f"{path}.nodeLabel", f"{HOSTNAME} is the narrowest level there is", "move it to the end")
+        if level.alias and aliases.setdefault(level.alias, index) != index:
+            message = f"the alias {shown(level.alias)} stands already at spec.levels[{aliases[level.alias]}]"
+            report.warn(f"{path}.alias", message, "no constraint can use it: give each level an alias of its own")
+    if old is not None:
+        before = [level.node_label for level in old.spec.levels]
+        if before != [level.node_label for level in levels]:
+            message = f"the labels of a Topology stay as they were created: {', '.join(before)}"
+            report.error("spec.levels", message, "create a new Topology with another name")
+
+
+def check_constraints(group: PodGroup, tree: Tree | None, report: Report, context: Context) -> None:
+    """Every rule about constraints; those that need the tree are left out when there is none."""
+    _check_placement(group, report)
+    _check_sets(group, report)
+    _check_without_level(group, report)
+    if tree is not None:
+        _Levels(tree, report, context).check()
+
+
+def _written(group: PodGroup) -> list[tuple[str, TopologyConstraint]]:
+    """All constraints of a PodGroup as they are written, with their paths."""
+    spec, field = group.spec, subgroups_field(group)
+    found = [("spec.topologyConstraint", spec.topology_constraint)]
+    for index, subgroup in enumerate(subgroups_of(group)):
+        found.append((f"{field}[{index}].topologyConstraint", subgroup.topology_constraint))
+    older, path = spec.topology_constraints, "spec.topologyConstraints"
+    if older is not None:
+        found.append((f"{path}.global", older.global_))
+        found.extend((child_path(f"{path}.subGroups", name), one) for name, one in older.sub_groups.items())
+        found.extend(
+            (f"{path}.subGroupSets[{i}].constraint", one.constraint) for i, one in enumerate(older.sub_group_sets)
+        )
+    return [(where, constraint) for where, constraint in found if constraint is not None]
+
+
+def _check_without_level(group: PodGroup, report: Report) -> None:
+    below = bool(subgroups_of(group))
+    for path, constraint in _written(group):
+        if constraint.required_topology_level or constraint.preferred_topology_level:
+            continue
+        # A name without a level constrains nothing, but on a root or branch those below may inherit it.
+        if constraint.topology and not (below and path == "spec.topologyConstraint"):
+            report.warn(
+                path, f"names the topology {shown(constraint.topology)} but no level", "add requiredTopologyLevel"
+            )
+
+
+def _check_placement(group: PodGroup, report: Report) -> None:
+    """topologyConstraints.subGroups: names exist, and no node has two constraints."""
+    older = group.spec.topology_constraints
+    if older is None:
+        return
+    field, path = subgroups_field(group), "spec.topologyConstraints.subGroups"
+    index_of = {subgroup.name: index for index, subgroup in reversed(list(enumerate(subgroups_of(group))))}
+    nearest = Nearest(index_of)
+    for name in older.sub_groups:
+        where = child_path(path, name)
+        if name not in index_of:
+            report.error(where, f"no SubGroup is called {shown(name)}", nearest.hint(name))
+        elif subgroups_of(group)[index_of[name]].topology_constraint not in (None, TopologyConstraint()):
+            other = f"{field}[{index_of[name]}].topologyConstraint"
+            report.error(where, f"{name} has two constraints: this one and {other}", "keep one of them")
+    if older.global_ is not None and group.spec.topology_constraint not in (None, TopologyConstraint()):
+        report.warn(
+            "spec.topologyConstraints.global",
+            "covers nothing: spec.topologyConstraint holds all pods already",
+            "remove one of them",
+        )
+
+
+def _check_sets(group: PodGroup, report: Report) -> None:
+    older = group.spec.topology_constraints
+    if older is None:
+        return
+    parent_of = {subgroup.name: subgroup.parent or "" for subgroup in reversed(subgroups_of(group))}
+    nearest = Nearest(parent_of)
+    set_of: dict[str, int] = {}
+    for number, group_set in enumerate(older.sub_group_sets):
+        path = f"spec.topologyConstraints.subGroupSets[{number}]"
+        first = ""
+        if not group_set.sub_groups:
+            report.error(f"{path}.subGroups", "names no SubGroup", "name the SubGroups that belong together")
+        for index, name in enumerate(group_set.sub_groups):
+            where = f"{path}.subGroups[{index}]"
+            if name not in parent_of:
+                report.error(where, f"no SubGroup is called {shown(name)}", nearest.hint(name))
+                continue
+            if name in set_of and set_of[name] == number:
+                report.warn(where, f"{name} stands twice in this set", "name it once")
+            elif name in set_of:
+                other = f"subGroupSets[{set_of[name]}]"
+                report.error(where, f"{name} is already in {other}", "a SubGroup is in at most one set")
+            set_of.setdefault(name, number)
+            first = first or name
+            if parent_of[name] != parent_of[first]:
+                parents = f"{parent_of[first] or 'the PodGroup'} and {parent_of[name] or 'the PodGroup'}"
+                message = f"{first} and {name} have different parents: {parents}"
+                report.error(where, message, "a set holds SubGroups of one parent; put a constraint on their parent")
+
+
+class _Levels:
+    """Topologies and levels exist, and narrow from the root down."""
+
+    def __init__(self, tree: Tree, report: Report, context: Context) -> None:
+        self._tree, self._report, self._topologies = tree, report, context.topologies
+
+    def check(self) -> None:
+        """Per row, what constrains it from above; a child that is no narrower adds nothing."""
+        holders: dict[int, list[tuple[Constraint, int | None]]] = {}
+        sets = {row: hold.constraint for hold in self._tree.holds for row in hold.members}
+        checked: dict[str, int | None] = {}
+        for row, node in enumerate(self._tree.nodes):
+            above = list(holders[node.parent]) if node.parent != NONE else []
+            for constraint in (sets.get(row), node.constraint):
+                if constraint is None:
+                    continue
+                if constraint.path not in checked:
+                    checked[constraint.path] = self._required_level(constraint)
+                    self._check_narrowing(constraint, checked[constraint.path], above)
+                above.append((constraint, checked[constraint.path]))
+            # Only the narrowest constraint of each topology matters below; this keeps deep trees cheap.
+            holders[row] = above[-2:]
+
+    def _check_narrowing(
+        self, constraint: Constraint, level: int | None, above: list[tuple[Constraint, int | None]]
+    ) -> None:
+        for other, other_level in above:
+            if level is None or other_level is None or other.topology != constraint.topology:
+                continue
+            if level < other_level:
+                message = f"requires {constraint.required}, wider than {other.required} required at {other.path}"
+                self._report.warn(f"{constraint.path}.requiredTopologyLevel", message, "it adds nothing: remove it")
+                return
+
+    def _required_level(self, constraint: Constraint) -> int | None:
+        """The required level's index where it is known; says what is wrong with the constraint on the way."""
+        topology = self._topology(constraint)
+        if topology is None:
+            return None
+        required = self._level(topology, constraint, constraint.required, "requiredTopologyLevel")
+        preferred = self._level(topology, constraint, constraint.preferred, "preferredTopologyLevel")
+        if required is not None and preferred is not None and preferred < required:
+            message = f"prefers {constraint.preferred}, wider than the required {constraint.required}"
+            self._report.warn(f"{constraint.path}.preferredTopologyLevel", message, "it adds nothing: remove it")
+        return required
+
+    def _topology(self, constraint: Constraint) -> Topology | None:
+        known = self._topologies
+        if constraint.topology:
+            if known is None or constraint.topology in known:
+                return known[constraint.topology] if known else None
+            hint = Nearest(known).hint(constraint.topology) or "the gang is held until the Topology exists"
+            message = f"the Topology {shown(constraint.topology)} does not exist"
+            self._report.warn(f"{constraint.path}.topology", message, hint)
+        elif known is not None and len(known) == 1:
+            return next(iter(known.values()))
+        else:
+            there = "" if known is None else f", and there are {len(known)} to choose from"
+            self._report.warn(
+                f"{constraint.path}.topology",
+                f"no topology is named here, above, or in the annotation kai.scheduler/topology{there}",
+                "name one, or the cluster's only Topology is used" if known is None else "name one",
+            )
+        return None
+
+    def _level(self, topology: Topology, constraint: Constraint, name: str, field: str) -> int | None:
+        if not name:
+            return None
+        found = levels_named(topology, name)
+        if len(found) == 1:
+            return found[0]
+        path = f"{constraint.path}.{field}"
+        which = topology.metadata.name
+        if found:
+            labels = " and ".join(topology.spec.levels[index].node_label for index in found)
+            self._report.warn(path, f"{shown(name)} could be {labels} of Topology {which}", "write the whole label")
+        else:
+            hint = Nearest([*level_names(topology), *(level.node_label for level in topology.spec.levels)]).hint(name)
+            known = ", ".join(level_names(topology))
+            self._report.warn(path, f"the Topology {which} has no level {shown(name)}", hint or f"its levels: {known}")
+        return None

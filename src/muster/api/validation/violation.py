@@ -1,0 +1,40 @@
+"""What a rule has to say: where, what, and how to mend it."""
+
+from typing import NamedTuple
+
+from muster.api.documents import Problem
+
+ERROR, WARNING = "error", "warning"
+
+
+class Violation(NamedTuple):
+    """One rule that an object breaks."""
+
+    severity: str
+    path: str
+    message: str
+    hint: str = ""
+
+
+class Report:
+    """Collects violations. Below a field that could not be read, the rules have nothing to add."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.violations = [Violation(ERROR, *problem) for problem in problems]
+        self._unread = {problem.path for problem in problems}
+
+    def error(self, path: str, message: str, hint: str = "") -> None:
+        self._add(Violation(ERROR, path, message, hint))
+
+    def warn(self, path: str, message: str, hint: str = "") -> None:
+        self._add(Violation(WARNING, path, message, hint))
+
+    def _add(self, violation: Violation) -> None:
+        if not any(prefix in self._unread for prefix in _prefixes(violation.path)):
+            self.violations.append(violation)
+
+
+def _prefixes(path: str) -> list[str]:
+    """The path itself and every path above it that is not empty."""
+    ends = [at for at, character in enumerate(path) if character in ".["]
+    return [path, *(path[:end] for end in ends)]

@@ -1,0 +1,4 @@
+"""HTTP out: webhook, page, metrics, health.
+
+Empty until the Kubernetes and page issues land.
+"""

@@ -47,7 +47,7 @@ def _parse(text: str) -> int:
     else:
         power, factor = int(form["exponent"] or _DECIMAL[form["suffix"]]), 1
     power = max(-_FAR, min(_FAR, power - len(fraction) + 9))
-    nanos = digits * factor
+    nanos: int = digits * factor
     ten: int = 10 ** abs(power)
     nanos = nanos * ten if power >= 0 else -(-nanos // ten)
     return -nanos if form["sign"] == "-" else nanos

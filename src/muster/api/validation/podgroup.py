@@ -208,7 +208,7 @@ class _Minimums:
         message = f"minMember and minSubGroup are both set on {name or 'the PodGroup'}"
         hint = "keep one: pods are counted in leaves, children in branches"
         pods = self._pods.get(name)
-        if pods == members:
+        if pods == members and self._nodes[name].children:
             hint = f"remove minMember: minSubGroup: {children} asks for these {pods} pods already (muster migrate)"
         elif pods is not None and self._nodes[name].children:
             hint = f"keep one: minSubGroup: {children} asks for {pods} pods, minMember for {members}"

@@ -1,0 +1,15 @@
+"""Settings of all tests: property tests are deterministic, and `make deep` gives them more examples."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "muster",
+    max_examples=int(os.environ.get("MUSTER_TEST_EXAMPLES", "200")),
+    deadline=None,
+    derandomize="MUSTER_TEST_EXAMPLES" not in os.environ,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("muster")

@@ -7,10 +7,10 @@ plain data. `yes`, `on` and dates stay text, as in YAML 1.2. A key that stands t
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import yaml
@@ -21,6 +21,8 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _EMPTY = re.compile(r"(?:---|\.\.\.)?(?:[ \t\r\n]|#[^\n]*|^%[^\n]*)*\Z", re.MULTILINE)
 _LIST_KIND = re.compile(r"""^["']?kind["']?[ \t]*:[ \t]*["']?[A-Za-z]*List["']?[ \t]*\r?$""", re.MULTILINE)
+# Text that can stand as a block: printable lines without white space at either end.
+_BLOCK = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?\n)+")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 _TEXT_TAG = "tag:yaml.org,2002:str"
@@ -40,9 +42,9 @@ _WORDS: dict[str, Any] = {
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """What is read at most."""
 
-    max_file_bytes: int = 256 * 1024 * 1024
-    max_document_bytes: int = 1024 * 1024
-    max_depth: int = 100
+    max_file_bytes: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 256 * 1024 * 1024
+    max_document_bytes: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 1024 * 1024
+    max_depth: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": 200})] = 100
 
 
 class Problem(NamedTuple):
@@ -229,6 +231,29 @@ def _too_large(path: str, size: int, limits: Limits) -> Problem:
         f"{size:,} bytes are more than the limit of {limits.max_document_bytes:,} for one object",
         "the API server would refuse it too; split it, or use fewer SubGroups",
     )
+
+
+def write_yaml(values: Iterable[Any]) -> str:
+    """The values as YAML documents that mean the same to readers of YAML 1.1 and 1.2."""
+    return yaml.dump_all(
+        values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, explicit_start=True, line_break="\n"
+    )
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Never writes an alias, and quotes every text that some YAML version would read as something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    ambiguous = not isinstance(plain_scalar(text), str) or text[:1].isdigit()
+    style = "|" if _BLOCK.fullmatch(text) else None
+    return dumper.represent_scalar(_TEXT_TAG, text, style="'" if ambiguous else style)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 class _RefusedError(Exception):

@@ -16,7 +16,7 @@ _UNITS_NS = {
 }
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _MAX_LENGTH = 64
-_MAX_NS = 2**63 - 1
+_INT64_NS = range(-(2**63), 2**63)
 
 
 def parse_ns(text: str) -> int:
@@ -32,6 +32,6 @@ def parse_ns(text: str) -> int:
         unit, fraction = _UNITS_NS[part[3]], part[2] or ""
         total += int(part[1] or "0") * unit + int(fraction or "0") * unit // 10 ** len(fraction)
         at = part.end()
-    if not rest or at < len(rest) or total > _MAX_NS:
+    if not rest or at < len(rest) or sign * total not in _INT64_NS:
         raise BadObject("", f"{text[:40]!r} is not a duration", "write it as 30s, 5m or 1h30m")
     return sign * total

@@ -20,6 +20,8 @@ _FORM = re.compile(
 )
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+# Without digits a quantity is 0, but these (and exponents under -9) are not read without: so it is in Kubernetes.
+_NEEDS_DIGITS = ("Pi", "Ei")
 # No quantity of a sane object is longer; the limit keeps hostile digits from costing anything.
 _MAX_LENGTH = 256
 # A power of ten beyond which every non-zero mantissa saturates, or vanishes below a nano.
@@ -37,20 +39,23 @@ def parse(amount: Amount) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> int:
-    form = _FORM.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    if form is None or not (form["whole"] or form["part"]) or (form["suffix"] and form["exponent"]):
-        raise BadObject("", f"{text[:40]!r} is not a quantity", "write it as 500m, 2, 1.5 or 8Gi")
-    fraction = form["part"] or ""
-    digits = int((form["whole"] or "") + fraction or "0")
-    if form["suffix"] in _BINARY:
-        power, factor = 0, _BINARY[form["suffix"]]
-    else:
-        power, factor = int(form["exponent"] or _DECIMAL[form["suffix"]]), 1
+    form = _FORM.fullmatch(text) if 0 < len(text) <= _MAX_LENGTH else None
+    if form is None or (form["suffix"] and form["exponent"]):
+        raise _not_a_quantity(text)
+    suffix, fraction = form["suffix"], form["part"] or ""
+    digits = form["whole"] + fraction
+    power, factor = int(form["exponent"] or _DECIMAL.get(suffix, 0)), _BINARY.get(suffix, 1)
+    if not INT64_MIN <= power <= INT64_MAX or (not digits and (power < -9 or suffix in _NEEDS_DIGITS)):
+        raise _not_a_quantity(text)
     power = max(-_FAR, min(_FAR, power - len(fraction) + 9))
-    nanos: int = digits * factor
+    nanos: int = int(digits or "0") * factor
     ten: int = 10 ** abs(power)
     nanos = nanos * ten if power >= 0 else -(-nanos // ten)
     return -nanos if form["sign"] == "-" else nanos
+
+
+def _not_a_quantity(text: str) -> BadObject:
+    return BadObject("", f"{text[:40]!r} is not a quantity", "write it as 500m, 2, 1.5 or 8Gi")
 
 
 def milli(amount: Amount) -> int:

@@ -245,7 +245,7 @@ def _broken_note(value: Any, shape: Shape) -> tuple[str, str] | None:
         if "minimum" in notes and value < notes["minimum"]:
             least = notes["minimum"]
             return ("must not be negative" if least == 0 else f"must not be less than {least}"), ""
-        most = INT32_MAX if notes.get("format") == "int32" else 2**63 - 1
+        most = notes.get("maximum", INT32_MAX if notes.get("format") == "int32" else 2**63 - 1)
         if abs(value) > most:
             return f"must not be over {most}", ""
     if isinstance(value, list) and not notes.get("minItems", 0) <= len(value) <= notes.get("maxItems", math.inf):

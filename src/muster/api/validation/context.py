@@ -1,10 +1,11 @@
 """What the rules may know beside the object itself."""
 
 from collections.abc import Mapping, Set
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
+from muster.api.model import note
 from muster.api.queue import Queue
 from muster.api.topology import Topology
 
@@ -14,7 +15,9 @@ DENY, WARN, ALLOW = "Deny", "Warn", "Allow"
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The configuration of validation."""
 
-    zero_minimum: str = DENY
+    zero_minimum: Annotated[
+        str, note("A minimum of 0: Deny is an error, Warn a warning, Allow nothing.", enum=[DENY, WARN, ALLOW])
+    ] = DENY
 
 
 class Context(NamedTuple):

@@ -1,0 +1,222 @@
+"""CustomResourceDefinitions, generated from the structs: structural schemas, printer columns, CEL rules.
+
+The rules here are the part of SPEC §4 that an API server can check by itself within its cost limits; `validation` has
+all of them. A rule stands beside the struct it is about, so every place that the struct is used carries it.
+"""
+
+from typing import Any
+
+from muster.api import interface, kinds, podgroup, queue, schema, topology
+from muster.api.kinds import Kind
+from muster.api.schema import Shape, shape_of
+
+# How deep the nested entries of a ResourceInterface are spelled out: a structural schema can't refer to itself.
+_UNROLLED = 3
+
+_QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
+
+_ONE_MINIMUM = (
+    "!has(self.minMember) || self.minMember == 0 || !has(self.minSubGroup)",
+    "minMember and minSubGroup can't both be set: pods are counted in leaves, children in branches",
+)
+_RULES: dict[type, list[tuple[str, str]]] = {
+    podgroup.PodGroupSpec: [
+        _ONE_MINIMUM,
+        ("!has(self.subGroups) || !has(self.subgroups)", "subGroups and subgroups can't both be set: keep subGroups"),
+        (
+            "!has(self.minSubGroup) || (has(self.subGroups) && size(self.subGroups) > 0) || "
+            "(has(self.subgroups) && size(self.subgroups) > 0)",
+            "minSubGroup counts SubGroups, and there are none: write minMember instead",
+        ),
+        *(
+            (
+                f"!has(self.minSubGroup) || !has(self.{field}) || size(self.{field}) == 0 || self.minSubGroup <= "
+                f"self.{field}.filter(g, !has(g.parent) || g.parent == '').size()",
+                "minSubGroup is more than the number of SubGroups directly below the PodGroup",
+            )
+            for field in ("subGroups", "subgroups")
+        ),
+    ],
+    podgroup.SubGroup: [
+        _ONE_MINIMUM,
+        ("!has(self.parent) || self.parent != self.name", "a SubGroup can't be its own parent"),
+    ],
+    topology.TopologySpec: [
+        (
+            "self.levels.all(a, self.levels.exists_one(b, b.nodeLabel == a.nodeLabel))",
+            "every level needs a nodeLabel of its own",
+        ),
+        (
+            f"!self.levels.exists(a, a.nodeLabel == '{topology.HOSTNAME}') || "
+            f"self.levels[size(self.levels) - 1].nodeLabel == '{topology.HOSTNAME}'",
+            f"{topology.HOSTNAME} is the narrowest level there is: it comes last",
+        ),
+        (
+            "self.levels.map(a, a.nodeLabel) == oldSelf.levels.map(a, a.nodeLabel)",
+            "the labels of a Topology stay as they were created: create a new one",
+        ),
+    ],
+    queue.QueueResource: [
+        (
+            f"!has(self.{field}) || self.{field} >= 0.0 || self.{field} == -1.0",
+            f"{field} is -1 (unlimited) or 0 or more",
+        )
+        for field in ("quota", "limit")
+    ],
+    queue.Queue: [
+        (
+            "!has(self.spec) || !has(self.spec.parentQueue) || self.spec.parentQueue != self.metadata.name",
+            "a queue can't be its own parent",
+        )
+    ],
+    interface.KindReference: [
+        (
+            "(has(self.group) && self.group != '') || !(self.kind in ['Secret', 'ConfigMap'])",
+            "Secrets and ConfigMaps can't be read: their content could leak into names and labels",
+        )
+    ],
+    interface.Reference: [("has(self.lookup) != has(self.list)", "a reference needs either lookup or list")],
+}
+
+_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def _column(name: str, path: str, kind: str = "string", **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "jsonPath": path, **more}
+
+
+_COLUMNS: dict[str, list[dict[str, Any]]] = {
+    "PodGroup": [
+        _column("Status", ".status.phase"),
+        _column("Ready", ".status.ready", description="Satisfied of required children."),
+        _column("Pods", ".status.podsSummary", description="Placed/minimum/total."),
+        _column("Queue", ".spec.queue"),
+        _column("Domain", ".status.subGroups[0].domain"),
+        _column("Reason", ".status.reason"),
+        _AGE,
+        _column("Priority", ".spec.priorityClassName", priority=1),
+        _column("Preemptibility", ".spec.preemptibility", priority=1),
+        _column("Started", ".status.startTime", "date", priority=1),
+    ],
+    "Queue": [
+        _column("Parent", ".spec.parentQueue"),
+        _column("Priority", ".spec.priority", "integer"),
+        _column("GPU-Quota", ".spec.resources.gpu.quota", "number"),
+        _column("GPU-Limit", ".spec.resources.gpu.limit", "number"),
+        _AGE,
+    ],
+    "ResourceInterface": [
+        _column("Group", ".spec.targetGVK.group"),
+        _column("Kind", ".spec.targetGVK.kind"),
+        _column("Action", ".spec.action"),
+        _column("Accepted", '.status.conditions[?(@.type=="Accepted")].status'),
+        _AGE,
+    ],
+    "Topology": [_column("Levels", ".spec.levels[*].nodeLabel"), _AGE],
+}
+
+
+def custom_resource_definitions() -> list[dict[str, Any]]:
+    """The CRDs of our kinds, by name."""
+    return [_definition(kind) for kind in sorted(kinds.OUR_KINDS, key=lambda kind: f"{kind.plural}.{kind.group}")]
+
+
+def _definition(kind: Kind) -> dict[str, Any]:
+    version = kind.api_version.rpartition("/")[2]
+    names: dict[str, Any] = {
+        "kind": kind.name,
+        "listKind": f"{kind.name}List",
+        "plural": kind.plural,
+        "singular": kind.name.lower(),
+    }
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    served: dict[str, Any] = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": _COLUMNS[kind.name],
+        "schema": {"openAPIV3Schema": _root_schema(shape_of(kind.struct))},
+    }
+    if "status" in shape_of(kind.struct).fields:
+        served["subresources"] = {"status": {}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}", "labels": {"app.kubernetes.io/part-of": "muster"}},
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [served],
+        },
+    }
+
+
+def _root_schema(shape: Shape) -> dict[str, Any]:
+    made = _object_schema(shape, {})
+    made["properties"] = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+        **{name: found for name, found in made["properties"].items() if name != "metadata"},
+    }
+    return made
+
+
+def _schema(shape: Shape, inside: dict[type, int]) -> dict[str, Any]:
+    """`inside` counts how often each struct is open around this place."""
+    if shape.kind == schema.OBJECT:
+        return _object_schema(shape, inside)
+    notes = {name: value for name, value in shape.notes.items() if not name.startswith("x-muster-")}
+    if shape.kind == schema.UNION:
+        return _union_schema(shape, notes)
+    if shape.kind == schema.ANY:
+        return {**notes, "x-kubernetes-preserve-unknown-fields": True}
+    made: dict[str, Any] = {"type": _TYPES[shape.kind], **notes}
+    if shape.kind == schema.TIME:
+        made["format"] = "date-time"
+    if shape.kind == schema.INTEGER:
+        made.setdefault("format", "int64")
+    if shape.item is not None:
+        made["items" if shape.kind == schema.LIST else "additionalProperties"] = _schema(shape.item, inside)
+    return made
+
+
+_TYPES = {
+    schema.MAP: "object",
+    schema.LIST: "array",
+    schema.INTEGER: "integer",
+    schema.NUMBER: "number",
+    schema.STRING: "string",
+    schema.BOOLEAN: "boolean",
+    schema.TIME: "string",
+}
+
+
+def _object_schema(shape: Shape, inside: dict[type, int]) -> dict[str, Any]:
+    assert shape.struct is not None
+    depth = inside.get(shape.struct, 0)
+    made: dict[str, Any] = {"type": "object", "description": shape.notes["description"]}
+    if depth > _UNROLLED:
+        made["x-kubernetes-preserve-unknown-fields"] = True
+        return made
+    below = {**inside, shape.struct: depth + 1}
+    if shape.required:
+        made["required"] = sorted(shape.required)
+    made["properties"] = {name: _schema(field, below) for name, field in shape.fields.items()}
+    if shape.struct in _RULES:
+        made["x-kubernetes-validations"] = [{"rule": rule, "message": says} for rule, says in _RULES[shape.struct]]
+    return made
+
+
+def _union_schema(shape: Shape, notes: dict[str, Any]) -> dict[str, Any]:
+    """An API server knows one union, integer or string; for others it leaves the value to our own validation."""
+    described = {"description": notes["description"]} if "description" in notes else {}
+    found = {option.kind for option in shape.options}
+    if schema.LIST in found:
+        return {**described, "x-kubernetes-preserve-unknown-fields": True}
+    made = {**described, "anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+    if schema.NUMBER in found:
+        made["pattern"] = _QUANTITY
+    return made

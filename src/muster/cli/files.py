@@ -1,0 +1,109 @@
+"""What `-f` names becomes documents and objects: files, folders and standard input. Nothing is fetched."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from muster.api.documents import Document, Limits, Problem, read
+from muster.errors import UnreadableInput, UsageError
+
+_ENDINGS = (".yaml", ".yml", ".json")
+STDIN = "-"
+
+
+class Source(NamedTuple):
+    """One object as it stands in the input, or a document that could not be read."""
+
+    file: str
+    document: int
+    value: Any
+    problems: list[Problem]
+
+
+def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
+    """All objects of all files, Lists taken apart. Raises UsageError when a file is not there or nothing is."""
+    if not names:
+        raise UsageError("nothing to read", "name files, folders or - with -f, for example -f examples")
+    found: list[Source] = []
+    for file in _files(names):
+        for document in _documents(file, limits):
+            found.extend(_taken_apart(file, document))
+    if not found:
+        raise UsageError(f"no objects in {', '.join(names[:5])}", "a file holds YAML or JSON documents")
+    return found
+
+
+def read_document(name: str, limits: Limits) -> Any:
+    """The only document of a file, such as the configuration. Raises UsageError when it is none."""
+    documents = _documents(name, limits)
+    problems = [problem for document in documents for problem in document.problems]
+    if problems:
+        raise UsageError(f"{name}: {problems[0].path} {problems[0].message}".replace("  ", " "), problems[0].hint)
+    if len(documents) > 1:
+        raise UsageError(f"{name}: holds {len(documents)} documents", "one is enough")
+    return documents[0].value if documents else {}
+
+
+def _files(names: Sequence[str]) -> Iterator[str]:
+    for name in dict.fromkeys(names):
+        if name != STDIN and Path(name).is_dir():
+            inside = sorted(
+                os.path.join(folder, file)
+                for folder, _, files in os.walk(name)
+                for file in files
+                if file.endswith(_ENDINGS)
+            )
+            if not inside:
+                raise UsageError(f"no {', '.join(_ENDINGS)} files in the folder {name}", "name another folder")
+            yield from inside
+        else:
+            yield name
+
+
+def _documents(file: str, limits: Limits) -> list[Document]:
+    try:
+        return read(_bytes(file, limits), limits)
+    except UnreadableInput as error:
+        return [Document(1, 1, None, [Problem("", error.message, error.hint)])]
+
+
+def _bytes(file: str, limits: Limits) -> bytes:
+    """At most one byte more than the limit, which is enough to see that there are too many."""
+    most = limits.max_file_bytes + 1
+    if file == STDIN:
+        return sys.stdin.buffer.read(most)
+    try:
+        with open(file, "rb") as stream:
+            return stream.read(most)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"can't read {file}: {reason}", "check the name, or use - for standard input") from None
+
+
+def _taken_apart(file: str, document: Document) -> Iterator[Source]:
+    """The document itself, or the items when it is a List (of any kind, as kubectl prints them)."""
+    waiting = [document.value]
+    problems = document.problems
+    while waiting:
+        value = waiting.pop(0)
+        if (
+            isinstance(value, dict)
+            and str(value.get("kind", "")).endswith("List")
+            and isinstance(value.get("items"), list)
+        ):
+            item_kind = str(value["kind"]).removesuffix("List")
+            waiting[:0] = [_typed(item, value, item_kind) for item in value["items"]]
+            if problems:
+                yield Source(file, document.number, None, problems)
+        else:
+            yield Source(file, document.number, value, problems)
+        problems = []
+
+
+def _typed(item: Any, parent: dict[str, Any], kind: str) -> Any:
+    """An item of a PodList may leave out that it is a Pod."""
+    if kind and isinstance(item, dict) and "kind" not in item and "apiVersion" not in item:
+        return {"apiVersion": parent.get("apiVersion", ""), "kind": kind, **item}
+    return item

@@ -1,0 +1,113 @@
+"""The entry point: the list of commands, and the one place where errors become words and exit codes."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+from muster import __version__
+from muster.errors import MusterError
+
+TRACEBACK_VARIABLE = "MUSTER_TRACEBACK"
+
+# Command, where it is, what it does. The module is imported when the command runs, so that --help starts fast.
+_COMMANDS = {
+    "validate": ("muster.cli.objects:validate", "say everything that is wrong with objects, and how to mend it"),
+    "migrate": ("muster.cli.objects:migrate", "turn older spellings of a PodGroup into the normal one"),
+    "crds": ("muster.cli.install:crds", "print the CustomResourceDefinitions to install"),
+    "config": ("muster.cli.install:config", "print the effective configuration and where each value comes from"),
+    "completion": ("muster.cli.install:completion", "print the completion script of a shell"),
+}
+
+
+class Commands(click.Group):
+    """Commands by name, imported late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from muster.api.nearest import Nearest
+
+            hint = Nearest(_COMMANDS).hint(args[0]) or f"commands: {', '.join(_COMMANDS)}"
+            raise click.UsageError(f"No such command '{args[0][:60]}'; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, says) in _COMMANDS.items()])
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: muster validate -f examples --tree",
+)
+@click.version_option(__version__, prog_name="muster", message="%(prog)s %(version)s")
+@click.option("--config", "config_file", metavar="FILE", help="The configuration file (also: MUSTER_CONFIG).")
+@click.option("--set", "flags", metavar="KEY=VALUE", multiple=True, help="One value of the configuration.")
+@click.pass_context
+def cli(ctx: click.Context, config_file: str | None, flags: Sequence[str]) -> None:
+    """A gang scheduler for Kubernetes: trees of pod groups on trees of topology domains."""
+    ctx.obj = {"config_file": config_file, "flags": tuple(flags)}
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Runs one command and ends the process: 0 yes, 1 no, 2 wrong usage."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    sys.exit(_run(list(args) if args is not None else None))
+
+
+def _run(args: list[str] | None) -> int:
+    called = PurePath(sys.argv[0]).name
+    try:
+        code: Any = cli.main(args, "kubectl muster" if called == "kubectl-muster" else "muster", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except MusterError as error:
+        _complain(error.message, error.hint)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        _complain("interrupted")
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`muster … | head`): nothing is wrong, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        what = f"{type(error).__name__}: {str(error)[:200]}"
+        _complain(
+            f"this is a defect in muster ({what})", f"run it again with {TRACEBACK_VARIABLE}=1 and report what it says"
+        )
+        return 70
+
+
+def _complain(message: str, hint: str = "") -> None:
+    from muster.cli.render import plain
+
+    click.echo(f"muster: {plain(message)}", err=True)
+    if hint:
+        click.echo(f"  → {plain(hint)}", err=True)

@@ -1,0 +1,289 @@
+"""`muster validate` and `muster migrate`: what is wrong with objects, and older spellings made new."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from muster.api import migration
+from muster.api.core import BUILT_IN_PRIORITIES
+from muster.api.documents import write_yaml
+from muster.api.kinds import POD_GROUP, QUEUE, TOPOLOGY, Kind, Unknown, kind_of, read_object
+from muster.api.tree import minimum_in_words
+from muster.api.validation import ERROR, WARNING, Context, Judgement, Violation
+from muster.api.validation import validate as judge
+from muster.api.validation.podgroup import tree_of
+from muster.cli.files import Source, read_objects
+from muster.cli.options import load_config, with_config, with_files, with_output
+from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, signs, tell, tree_lines
+from muster.config import Config
+
+_STYLES: dict[str, dict[str, Any]] = {ERROR: {"fg": "red"}, WARNING: {"fg": "yellow"}, "valid": {"fg": "green"}}
+
+
+class Checked(NamedTuple):
+    """An object of the input and what was found."""
+
+    source: Source
+    judgement: Judgement
+    name: str
+    namespace: str
+
+    @property
+    def kind(self) -> str:
+        written = self.source.value.get("kind") if isinstance(self.source.value, dict) else ""
+        return written if isinstance(written, str) else ""
+
+    @property
+    def title(self) -> str:
+        """The object in words: `PodGroup default/a`."""
+        kind = self.judgement.kind
+        if kind is None:
+            return self.kind or "document"
+        return f"{kind.name} {self.namespace + '/' if kind.namespaced else ''}{self.name or '(no name)'}"
+
+
+@click.command(epilog="Example: muster validate -f podgroup.yaml -f queues/ --tree")
+@with_files
+@with_output(TABLE, JSON, YAML, NAME, WIDE)
+@click.option("--tree", "draw", is_flag=True, help="Draw the tree of every PodGroup.")
+@click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
+@with_config
+@click.pass_context
+def validate(
+    ctx: click.Context,
+    names: Sequence[str],
+    form: str,
+    draw: bool,
+    lenient: bool,
+    config_file: str | None,
+    flags: tuple[str, ...],
+) -> None:
+    """Say everything that is wrong with objects: file, document, field, and how to mend it.
+
+    Exits with 1 when there is an error; warnings alone are fine. Objects are judged together: a PodGroup against the
+    Topologies, Queues and PriorityClasses of the same input. Other kinds are skipped with a note. With -o name: the
+    objects that have errors.
+    """
+    config = load_config(config_file, flags).config
+    checked = check_all(read_objects(names, config.input), config, strict=not lenient)
+    if form in (JSON, YAML):
+        say_data([_row(one, violation) for one in checked for violation in one.judgement.violations], form)
+    elif form == NAME:
+        for one in checked:
+            if not one.judgement.valid:
+                kind = one.judgement.kind
+                say(
+                    f"{kind.name.lower()}.{kind.group}/{one.name}"
+                    if kind
+                    else f"{one.source.file}/{one.source.document}"
+                )
+    else:
+        for one in checked:
+            _say_checked(one, draw=draw or form == WIDE)
+        _tell_outcome(checked, names)
+    _tell_skipped(checked)
+    ctx.exit(0 if all(one.judgement.valid for one in checked) else 1)
+
+
+def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> list[Checked]:
+    """Judges every object, knowing the others."""
+    context = context_of(sources, config)
+    seen: dict[tuple[str, str, str], Source] = {}
+    checked = []
+    for source in sources:
+        unread = [Violation(ERROR, *problem) for problem in source.problems]
+        judgement = Judgement(None, None, unread)
+        name, namespace = "", ""
+        if source.value is not None or not unread:
+            judgement = judge(source.value, context, strict=strict)
+            judgement = judgement._replace(violations=[*unread, *judgement.violations])
+            name, namespace = _name_of(source.value)
+        if judgement.kind is not None and name:
+            key = (judgement.kind.name, namespace if judgement.kind.namespaced else "", name)
+            first = seen.setdefault(key, source)
+            if first is not source:
+                where = f"{first.file}, document {first.document}"
+                says = Violation(WARNING, "metadata.name", f"stands already in {where}", "the last one applied wins")
+                judgement = judgement._replace(violations=[*judgement.violations, says])
+        checked.append(Checked(source, judgement, name, namespace))
+    return checked
+
+
+def context_of(sources: Sequence[Source], config: Config) -> Context:
+    """What the input itself tells about the cluster. Without any Queue every queue exists; the same for Topologies."""
+    found: dict[str, dict[str, Any]] = {}
+    for source in sources:
+        kind = kind_of(source.value)
+        if isinstance(kind, Kind) and (kind in (TOPOLOGY, QUEUE) or kind.name == "PriorityClass"):
+            read, _ = read_object(source.value, kind, strict=False)
+            found.setdefault(kind.name, {}).setdefault(read.metadata.name, read)
+    return Context(
+        topologies=found.get("Topology"),
+        queues=found.get("Queue"),
+        priority_classes=BUILT_IN_PRIORITIES.keys() | found.get("PriorityClass", {}).keys(),
+        default_queue=config.default_queue,
+        settings=config.validation,
+    )
+
+
+def _name_of(value: Any) -> tuple[str, str]:
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict):
+        return "", "default"
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    return name if isinstance(name, str) else "", namespace if isinstance(namespace, str) and namespace else "default"
+
+
+def _row(one: Checked, violation: Violation) -> dict[str, Any]:
+    return {
+        "file": one.source.file,
+        "document": one.source.document,
+        "kind": one.kind,
+        "name": one.name,
+        "severity": violation.severity,
+        "path": violation.path,
+        "message": violation.message,
+        "hint": violation.hint,
+    }
+
+
+def _say_checked(one: Checked, *, draw: bool) -> None:
+    if one.judgement.kind is None and not one.judgement.violations:
+        return
+    tree = tree_of(one.judgement.object) if one.judgement.kind is POD_GROUP else None
+    severities = [violation.severity for violation in one.judgement.violations]
+    state = ERROR if ERROR in severities else WARNING if severities else "valid"
+    words = {ERROR: "invalid", WARNING: "valid, with warnings", "valid": "valid"}[state]
+    says = f"{one.title}: {words}"
+    if tree is not None and one.judgement.valid and not draw:
+        says += f"; {minimum_in_words(tree)}"
+    say(f"{says}  ({one.source.file}, document {one.source.document})", **_STYLES[state])
+    if tree is not None and draw:
+        for line in tree_lines(tree):
+            say(f"  {line}")
+    for violation in one.judgement.violations:
+        path = f"{violation.path}: " if violation.path else ""
+        say(f"  {violation.severity:<8} {path}{violation.message}", **_STYLES[violation.severity])
+        if violation.hint:
+            say(f"  {'':<8} {signs()['arrow']} {violation.hint}")
+
+
+def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
+    judged = [one for one in checked if one.judgement.kind is not None or one.judgement.violations]
+    if not judged:
+        tell("nothing here is for muster to judge")
+        return
+    counts = Counter(violation.severity for one in judged for violation in one.judgement.violations)
+    invalid = sum(not one.judgement.valid for one in judged)
+    tell(
+        f"{_plural(len(judged), 'object')}: {len(judged) - invalid} valid, {invalid} invalid "
+        f"({_plural(counts[ERROR], 'error')}, {_plural(counts[WARNING], 'warning')})"
+    )
+    files = " ".join(f"-f {name}" for name in names)
+    if any(migration.migrate(one.source.value).changes for one in judged):
+        tell(f"next: muster migrate {files}   (older spellings made new)")
+    elif invalid:
+        tell(f"next: mend the errors, then muster validate {files}")
+    else:
+        tell(f"next: kubectl apply {files}")
+
+
+def _tell_skipped(checked: Sequence[Checked]) -> None:
+    kinds = Counter(
+        one.kind for one in checked if isinstance(kind_of(one.source.value), Unknown) and not one.judgement.violations
+    )
+    if kinds:
+        listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
+        tell(f"note: skipped {_plural(kinds.total(), 'object')} of other kinds: {listed}")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+@click.command(epilog="Example: muster migrate -f old.yaml --counts subgroups > new.yaml")
+@with_files
+@with_output(YAML, JSON, NAME)
+@click.option(
+    "--counts",
+    type=click.Choice([migration.PODS, migration.SUBGROUPS]),
+    default=migration.PODS,
+    show_default=True,
+    help="What minMember on roots and branches counts in these files.",
+)
+@with_config
+@click.pass_context
+def migrate(
+    ctx: click.Context, names: Sequence[str], form: str, counts: str, config_file: str | None, flags: tuple[str, ...]
+) -> None:
+    """Turn older spellings of a PodGroup into the normal one, and say what changed.
+
+    All objects come out on stdout, changed or not; comments are not kept. What changed, and what somebody has to decide
+    first, is told on stderr. An object with an open question comes out as it was, and the exit code is 1. With -o name:
+    the objects that were changed.
+    """
+    config = load_config(config_file, flags).config
+    sources = read_objects(names, config.input)
+    results = [migration.migrate(source.value, counts) for source in sources]
+    unread = [source for source in sources if source.problems]
+    objects = [result.document for source, result in zip(sources, results, strict=True) if source.value is not None]
+    _say_objects(objects, form, results)
+    for source, result in zip(sources, results, strict=True):
+        _tell_migrated(source, result)
+    migrated = [
+        source._replace(value=result.document, problems=[]) for source, result in zip(sources, results, strict=True)
+    ]
+    invalid = _tell_remaining([one for one in migrated if one.value is not None], config)
+    changed = sum(bool(result.changes) for result in results)
+    open_questions = sum(len(result.questions) for result in results)
+    tell(
+        f"{_plural(len(objects), 'object')}: {changed} changed, {_plural(open_questions, 'question')} open"
+        + (f", {_plural(len(unread), 'document')} unreadable" if unread else "")
+    )
+    good = not (open_questions or unread or invalid)
+    tell("next: muster validate -f the new file" if good else "next: decide what is open above, then run it again")
+    ctx.exit(0 if good else 1)
+
+
+def _say_objects(objects: Sequence[Any], form: str, results: Sequence[migration.Migrated]) -> None:
+    if form == NAME:
+        for result in results:
+            if result.changes:
+                say(f"{POD_GROUP.name.lower()}.{POD_GROUP.group}/{_name_of(result.document)[0]}")
+    elif form == JSON:
+        say_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, JSON)
+    elif objects:
+        click.echo(write_yaml(objects), nl=False, file=sys.stdout)
+
+
+def _tell_migrated(source: Source, result: migration.Migrated) -> None:
+    where = f"{source.file}, document {source.document}"
+    for problem in source.problems:
+        tell(f"{where}: {problem.message}", **_STYLES[ERROR])
+    if not result.changes and not result.questions:
+        return
+    name, namespace = _name_of(source.value)
+    tell(f"PodGroup {namespace}/{name or '(no name)'}  ({where})")
+    for change in result.changes:
+        tell(f"  changed  {change.path}: {change.message}")
+    for question in result.questions:
+        tell(f"  decide   {question.path}: {question.message}", **_STYLES[ERROR])
+        tell(f"           {signs()['arrow']} {question.hint}")
+
+
+def _tell_remaining(sources: Sequence[Source], config: Config) -> int:
+    """Errors that no migration mends, in the new form; those of objects with open questions were told already."""
+    invalid = 0
+    for one in check_all(sources, config, strict=True):
+        errors = [violation for violation in one.judgement.violations if violation.severity == ERROR]
+        if one.judgement.kind is POD_GROUP and errors and not migration.migrate(one.source.value).questions:
+            invalid += 1
+            tell(f"{one.title}: still invalid  ({one.source.file}, document {one.source.document})", **_STYLES[ERROR])
+            for violation in errors:
+                tell(f"  error    {violation.path}: {violation.message}", **_STYLES[ERROR])
+                if violation.hint:
+                    tell(f"           {signs()['arrow']} {violation.hint}")
+    return invalid

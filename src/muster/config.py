@@ -1,0 +1,165 @@
+"""The configuration: one file, one schema, and for every value where it came from.
+
+Each package owns its part as a struct; here they are put together. A value comes from a flag (`--set key=value`), else
+from the environment (`MUSTER_VALIDATION_ZERO_MINIMUM`), else from the file (`--config`, `MUSTER_CONFIG`), else it is
+the default. What nobody knows is an error with a suggestion.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from muster.api.documents import Limits, Problem, child_path, plain_scalar, shown
+from muster.api.model import note
+from muster.api.nearest import Nearest
+from muster.api.schema import OBJECT, Shape, conform, shape_of
+from muster.api.validation.context import Settings
+from muster.errors import UsageError
+
+PREFIX = "MUSTER_"
+FILE_VARIABLE = "MUSTER_CONFIG"
+
+# What Kubernetes puts into every container for a Service whose name starts with muster.
+_SERVICE_LINK = re.compile(r"MUSTER_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)")
+_OURS_ELSEWHERE = re.compile(r"MUSTER_(CONFIG|TRACEBACK|TEST_.*)")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Everything that can be set."""
+
+    default_queue: Annotated[str, note("The queue of gangs that name none.", minLength=1, maxLength=253)] = (
+        "default-queue"
+    )
+    validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
+    input: Annotated[Limits, note("What is read at most.")] = Limits()
+
+
+class Setting(NamedTuple):
+    """One value, and where it came from."""
+
+    key: str
+    value: Any
+    source: str
+
+
+class Loaded(NamedTuple):
+    """The configuration and the story of every value."""
+
+    config: Config
+    settings: list[Setting]
+
+
+def load(
+    document: Any = None,
+    *,
+    file: str = "",
+    environment: Mapping[str, str] | None = None,
+    flags: Iterable[str] = (),
+) -> Loaded:
+    """Puts the sources together. Raises UsageError that names every problem at once."""
+    keys = known_keys()
+    problems: list[str] = []
+    values: dict[str, Setting] = {}
+    for key, value in _from_file(document, file, problems).items():
+        values[key] = Setting(key, value, f"file {file}")
+    for name, text in sorted((environment or {}).items()):
+        found = _key_of_variable(name, keys, problems)
+        if found:
+            _set(values, found, text, f"environment {name}", keys, problems)
+    nearest = Nearest(keys)
+    for flag in flags:
+        key, equals, text = flag.partition("=")
+        if not equals:
+            problems.append(f"--set {shown(flag)} has no value: write --set key=value")
+        elif key not in keys:
+            problems.append(f"--set {shown(key)} is not a known key; {nearest.hint(key) or 'see: muster config'}")
+        else:
+            _set(values, key, text, "flag --set", keys, problems)
+    if problems:
+        raise UsageError("the configuration is wrong:\n  " + "\n  ".join(problems), "muster config shows every key")
+    return Loaded(
+        _build(values), [values.get(key) or Setting(key, default, "default") for key, default in keys.items()]
+    )
+
+
+def known_keys() -> dict[str, Any]:
+    """Every key with its default, in the order of the schema."""
+    defaults = msgspec.to_builtins(Config())
+    return {key: _at(defaults, key) for key in _leaves(shape_of(Config))}
+
+
+def _leaves(shape: Shape) -> dict[str, Shape]:
+    found: dict[str, Shape] = {}
+    waiting = [("", shape)]
+    while waiting:
+        path, at = waiting.pop(0)
+        if at.kind == OBJECT:
+            waiting.extend((child_path(path, name), field) for name, field in at.fields.items())
+        else:
+            found[path] = at
+    return found
+
+
+def _at(document: Any, key: str) -> Any:
+    for part in key.split("."):
+        document = document[part]
+    return document
+
+
+def _from_file(document: Any, file: str, problems: list[str]) -> dict[str, Any]:
+    if document is None:
+        return {}
+    found: list[Problem] = []
+    fitting = conform(document, shape_of(Config), "", found, strict=True)
+    for path, message, hint in found:
+        problems.append(f"{file}: {path or 'the file'} {message}" + (f"; {hint}" if hint else ""))
+    return {key: _at(fitting, key) for key in known_keys() if _has(fitting, key)}
+
+
+def _has(document: Any, key: str) -> bool:
+    for part in key.split("."):
+        if not isinstance(document, dict) or part not in document:
+            return False
+        document = document[part]
+    return True
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of a key: `validation.zeroMinimum` is MUSTER_VALIDATION_ZERO_MINIMUM."""
+    return PREFIX + re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace(".", "_").upper()
+
+
+def _key_of_variable(name: str, keys: Iterable[str], problems: list[str]) -> str:
+    if not name.startswith(PREFIX) or _OURS_ELSEWHERE.fullmatch(name):
+        return ""
+    variables = {variable_of(key): key for key in keys}
+    if name in variables:
+        return variables[name]
+    if not _SERVICE_LINK.fullmatch(name):
+        hint = Nearest(variables).hint(name) or "see: muster config -o wide"
+        problems.append(f"the environment variable {name} is not known; {hint}")
+    return ""
+
+
+def _set(
+    values: dict[str, Setting], key: str, text: str, source: str, keys: Mapping[str, Any], problems: list[str]
+) -> None:
+    shape = _leaves(shape_of(Config))[key]
+    value = text if isinstance(keys[key], str) else plain_scalar(text)
+    found: list[Problem] = []
+    fitting = conform(value, shape, key, found, strict=True)
+    problems.extend(f"{source}: {path} {message}" + (f"; {hint}" if hint else "") for path, message, hint in found)
+    values[key] = Setting(key, fitting, source)
+
+
+def _build(values: Mapping[str, Setting]) -> Config:
+    document: dict[str, Any] = {}
+    for key, setting in values.items():
+        *parents, last = key.split(".")
+        at = document
+        for parent in parents:
+            at = at.setdefault(parent, {})
+        at[last] = setting.value
+    return msgspec.convert(document, Config)

@@ -46,18 +46,18 @@ def levels_named(topology: Topology, name: str) -> list[int]:
 
     One index is an answer, none is an unknown level, several are an ambiguous name.
     """
-    levels = topology.spec.levels
-    for names in (
-        [level.node_label for level in levels],
-        [level.alias for level in levels],
-        [level.node_label.rpartition("/")[2] for level in levels],
-    ):
+    for names in level_names(topology):
         found = [index for index, known in enumerate(names) if known == name]
         if found:
             return found
     return []
 
 
-def level_names(topology: Topology) -> list[str]:
-    """What to call each level in a sentence: its alias, else its label."""
-    return [level.alias or level.node_label for level in topology.spec.levels]
+def level_names(topology: Topology) -> list[list[str]]:
+    """What each level may be called, per way of naming, in the order of precedence; the widest level first."""
+    levels = topology.spec.levels
+    return [
+        [level.node_label for level in levels],
+        [level.alias for level in levels],
+        [level.node_label.rpartition("/")[2] for level in levels],
+    ]

@@ -198,7 +198,7 @@ class _Levels:
             labels = " and ".join(topology.spec.levels[index].node_label for index in found)
             self._report.warn(path, f"{shown(name)} could be {labels} of Topology {which}", "write the whole label")
         else:
-            hint = Nearest([*level_names(topology), *(level.node_label for level in topology.spec.levels)]).hint(name)
-            known = ", ".join(level_names(topology))
-            self._report.warn(path, f"the Topology {which} has no level {shown(name)}", hint or f"its levels: {known}")
+            labels, aliases, short = level_names(topology)
+            hint = Nearest([*aliases, *short, *labels]).hint(name) or f"its levels: {', '.join(labels)}"
+            self._report.warn(path, f"the Topology {which} has no level {shown(name)}", hint)
         return None

@@ -1,0 +1,247 @@
+"""`muster migrate`: every older form of the foundation issue, what it becomes, and when it asks instead."""
+
+import pytest
+import yaml
+
+from muster.api.documents import read
+from muster.api.tree import minimum_pods, normal_form
+from muster.api.validation import Context
+from muster.api.validation import validate as judge
+
+HEAD = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec:\n"
+
+DYNAMO = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata:
+  name: dynamo-inference
+  annotations: {kai.scheduler/topology: datacenter-topology}
+spec:
+  queue: inference
+  preemptibility: semi-preemptible
+  minMember: %d
+  minSubGroup: 2
+  subGroups:
+    - {name: prefill, minMember: %d, minSubGroup: 3, topologyConstraint: {requiredTopologyLevel: zone}}
+    - {name: prefill-0, parent: prefill, minMember: 8, topologyConstraint: {requiredTopologyLevel: rack}}
+    - {name: prefill-1, parent: prefill, minMember: 8, topologyConstraint: {requiredTopologyLevel: rack}}
+    - {name: prefill-2, parent: prefill, minMember: 8, topologyConstraint: {requiredTopologyLevel: rack}}
+    - {name: prefill-3, parent: prefill, minMember: 8, topologyConstraint: {requiredTopologyLevel: rack}}
+    - {name: decode, minMember: 4, minSubGroup: 1, topologyConstraint: {requiredTopologyLevel: zone}}
+    - {name: decode-0, parent: decode, minMember: 4, topologyConstraint: {requiredTopologyLevel: rack}}
+    - {name: decode-1, parent: decode, minMember: 4, topologyConstraint: {requiredTopologyLevel: rack}}
+"""
+
+LEADERS_AND_WORKERS = (
+    HEAD
+    + """
+  minMember: %d
+  subGroups:
+    - {name: decode, minMember: 2}
+    - {name: decode-workers, parent: decode, minMember: 4}
+    - {name: decode-leaders, parent: decode, minMember: 1}
+    - {name: prefill, minMember: 2}
+    - {name: prefill-workers, parent: prefill, minMember: 4}
+    - {name: prefill-leaders, parent: prefill, minMember: 1}
+  topologyConstraints:
+    subGroups:
+      decode-workers: {requiredTopologyLevel: rack}
+      decode-leaders: {requiredTopologyLevel: rack}
+    subGroupSets:
+      - {subGroups: [decode-workers, decode-leaders], constraint: {requiredTopologyLevel: block}}
+"""
+)
+
+REPLICAS = (
+    HEAD
+    + """
+  minMember: %d
+  subGroups:
+    - {name: replica-1, minMember: 3}
+    - {name: replica-2, minMember: 3}
+    - {name: replica-3, minMember: 3}
+"""
+)
+
+
+def migrated(run):
+    """The objects that came out."""
+    return [document.value for document in read(run.out.encode())]
+
+
+def minimums(spec):
+    found = {"": (spec.get("minMember"), spec.get("minSubGroup"))}
+    found.update({one["name"]: (one.get("minMember"), one.get("minSubGroup")) for one in spec["subGroups"]})
+    return found
+
+
+def test_the_full_dynamo_example(muster):
+    """Doubled nodes are errors; each minMember equals the implied pods, so it is dropped, and the result is valid."""
+    before = muster("validate", "-f", "-", "-o", "json", stdin=DYNAMO % (28, 24)).json
+    doubled = [row["path"] for row in before if row["severity"] == "error"]
+    assert doubled == [
+        f"{path}.{field}"
+        for path in ("spec", "spec.subGroups[0]", "spec.subGroups[5]")
+        for field in ("minMember", "minSubGroup")
+    ]
+    run = muster("migrate", "-f", "-", stdin=DYNAMO % (28, 24))
+    assert run.code == 0
+    spec = migrated(run)[0]["spec"]
+    assert minimums(spec) == {
+        "": (None, 2),
+        "prefill": (None, 3),
+        **{f"prefill-{i}": (8, None) for i in range(4)},
+        "decode": (None, 1),
+        **{f"decode-{i}": (4, None) for i in range(2)},
+    }
+    assert [line.split(":")[0].split()[-1] for line in run.err.splitlines() if "changed  " in line] == [
+        "spec.minMember",
+        "spec.subGroups[0].minMember",
+        "spec.subGroups[5].minMember",
+    ]
+    after = judge(migrated(run)[0], Context())
+    assert after.violations == []
+    assert minimum_pods(normal_form(after.object))[0] == 28
+
+
+def test_a_minimum_that_is_not_the_implied_one_stops_and_asks(muster):
+    """30 pods over three replicas of 8: somebody has to decide, and the object comes out as it was."""
+    run = muster("migrate", "-f", "-", stdin=DYNAMO % (28, 30))
+    assert run.code == 1
+    assert "decide   spec.subGroups[0].minMember: prefill sets minMember: 30 and minSubGroup: 3" in run.err
+    assert "24 pods" in run.err
+    assert migrated(run) == [yaml.safe_load(DYNAMO % (28, 30))]
+
+
+@pytest.mark.parametrize("root", [2, 1])
+def test_older_counts_of_children_on_root_and_branches(muster, root):
+    """With --counts subgroups, minMember on roots and branches becomes minSubGroup; leaves keep theirs."""
+    run = muster("migrate", "-f", "-", "--counts", "subgroups", stdin=LEADERS_AND_WORKERS % root)
+    assert run.code == 0
+    spec = migrated(run)[0]["spec"]
+    assert minimums(spec) == {
+        "": (None, root),
+        "decode": (None, 2),
+        "decode-workers": (4, None),
+        "decode-leaders": (1, None),
+        "prefill": (None, 2),
+        "prefill-workers": (4, None),
+        "prefill-leaders": (1, None),
+    }
+    assert "topologyConstraints" not in spec
+    assert spec["subGroups"][0]["topologyConstraint"] == {"requiredTopologyLevel": "block"}
+    assert spec["subGroups"][1]["topologyConstraint"] == {"requiredTopologyLevel": "rack"}
+
+
+def test_two_of_three_replicas(muster):
+    run = muster("migrate", "-f", "-", "--counts", "subgroups", stdin=REPLICAS % 2)
+    assert run.code == 0
+    assert minimums(migrated(run)[0]["spec"])[""] == (None, 2)
+
+
+def test_children_can_not_be_more_than_there_are(muster):
+    run = muster("migrate", "-f", "-", "--counts", "subgroups", stdin=REPLICAS % 4)
+    assert run.code == 1
+    assert "minMember: 4 of the PodGroup can't count its 3 children" in run.err
+
+
+@pytest.mark.parametrize(
+    ("members", "left"),
+    [
+        pytest.param(9, None, id="exactly the minimums: dropped"),
+        pytest.param(7, None, id="less than the minimums: dropped, it adds nothing"),
+        pytest.param(12, 12, id="more than the minimums: a real floor, kept"),
+        pytest.param(2, 2, id="no more than the children: may count them, kept and warned about"),
+    ],
+)
+def test_root_minimum_beside_subgroups(muster, members, left):
+    """A root's minMember that adds nothing goes; one that has a meaning, or may have another one, stays."""
+    run = muster("migrate", "-f", "-", stdin=REPLICAS % members)
+    assert run.code == 0
+    assert minimums(migrated(run)[0]["spec"])[""] == (left, None)
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [pytest.param(5, 0, id="all pods of its children"), pytest.param(3, 1, id="something else")],
+)
+def test_branch_minimum(muster, members, code):
+    """A branch's minMember that is what all children ask for goes; any other has two readings."""
+    text = (
+        HEAD
+        + f"""
+  subGroups:
+    - {{name: decode, minMember: {members}}}
+    - {{name: leaders, parent: decode, minMember: 1}}
+    - {{name: workers, parent: decode, minMember: 4}}
+"""
+    )
+    run = muster("migrate", "-f", "-", stdin=text)
+    assert run.code == code
+    assert ("decide   spec.subGroups[0].minMember" in run.err) == bool(code)
+
+
+def test_spelling_and_ignored_fields(muster):
+    text = HEAD + "  parallelism: 3\n  subgroups: [{name: a, minMember: 1}]\n  queue: q\n"
+    run = muster("migrate", "-f", "-", stdin=text)
+    assert run.code == 0
+    assert migrated(run)[0]["spec"] == {"subGroups": [{"name": "a", "minMember": 1}], "queue": "q"}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        pytest.param(
+            "{global: {requiredTopologyLevel: zone}}",
+            {"topologyConstraint": {"requiredTopologyLevel": "zone"}},
+            id="global over all pods: on the root",
+        ),
+        pytest.param(
+            "{global: {requiredTopologyLevel: zone}, subGroups: {a: {requiredTopologyLevel: rack}}}",
+            {"topologyConstraints": {"global": {"requiredTopologyLevel": "zone"}}},
+            id="global over some pods: stays",
+        ),
+        pytest.param(
+            "{subGroupSets: [{subGroups: [a, b], constraint: {requiredTopologyLevel: rack}}]}",
+            {
+                "topologyConstraints": {
+                    "subGroupSets": [{"subGroups": ["a", "b"], "constraint": {"requiredTopologyLevel": "rack"}}]
+                }
+            },
+            id="set of some children: stays",
+        ),
+        pytest.param(
+            "{subGroupSets: [{subGroups: [c, a, b], constraint: {requiredTopologyLevel: rack}}]}",
+            {"topologyConstraint": {"requiredTopologyLevel": "rack"}},
+            id="set of all children: on their parent",
+        ),
+    ],
+)
+def test_older_constraints(muster, constraints, expected):
+    """Constraints move onto the tree where the tree can say the same, and stay beside it where not."""
+    leaves = "  subGroups: [{name: a, minMember: 1}, {name: b, minMember: 1}, {name: c, minMember: 1}]\n"
+    run = muster("migrate", "-f", "-", stdin=f"{HEAD}  topologyConstraints: {constraints}\n{leaves}")
+    assert run.code == 0
+    spec = migrated(run)[0]["spec"]
+    assert {key: value for key, value in spec.items() if key != "subGroups"} == expected
+
+
+def test_everything_else_passes_through(muster):
+    """Other documents, and what migrate does not know inside a PodGroup, come out as they went in."""
+    text = (
+        "apiVersion: v1\nkind: Service\nspec: {type: 'on', port: '0123', when: '2024-01-01'}\n---\n"
+        + HEAD
+        + "  minMember: 1\n  unknown: {x: [1, 2.5, null]}\n"
+    )
+    run = muster("migrate", "-f", "-", stdin=text)
+    assert migrated(run)[0]["spec"] == {"type": "on", "port": "0123", "when": "2024-01-01"}
+    assert next(iter(yaml.safe_load_all(run.out)))["spec"] == {"type": "on", "port": "0123", "when": "2024-01-01"}
+    assert migrated(run)[1]["spec"]["unknown"] == {"x": [1, 2.5, None]}
+    assert run.code == 1, "the unknown field is an error that migration does not mend"
+    assert "spec.unknown" in run.err
+
+
+def test_json_is_a_list_that_kubectl_takes(muster):
+    run = muster("migrate", "-f", "-", "-o", "json", stdin=HEAD + "  minMember: 1\n")
+    assert run.json["kind"] == "List"
+    assert [item["kind"] for item in run.json["items"]] == ["PodGroup"]

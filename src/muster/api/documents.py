@@ -19,11 +19,14 @@ from muster.errors import UnreadableInput
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
-_EMPTY = re.compile(r"(?:---|\.\.\.)?(?:[ \t\r\n]|#[^\n]*|^%[^\n]*)*\Z", re.MULTILINE)
+# Possessive throughout: a comment must not be tried in parts, which takes exponential time.
+_EMPTY = re.compile(r"(?:---|\.\.\.)?+(?:[ \t\r\n]|#[^\n]*+|^%[^\n]*+)*+\Z", re.MULTILINE)
 _LIST_KIND = re.compile(r"""^["']?kind["']?[ \t]*:[ \t]*["']?[A-Za-z]*List["']?[ \t]*\r?$""", re.MULTILINE)
 # Text that can stand as a block: printable lines without white space at either end.
 _BLOCK = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?\n)+")
-_SPACE = re.compile(r"[ \t\r\n]*")
+_JSON_START = re.compile(r"(?:(?:---|\.\.\.)(?=[ \t\r\n]))?+(?:[ \t\r\n]|#[^\n]*+)*+(?=\{)")
+_JSON_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*+)*+")
+_JSON_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|[\[\]{}]')
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 _TEXT_TAG = "tag:yaml.org,2002:str"
 
@@ -76,11 +79,12 @@ def read(data: bytes, limits: Limits | None = None) -> list[Document]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableInput(f"not UTF-8 text (byte {error.start})", "save the file as UTF-8") from None
-    if text.lstrip()[:1] == "{":
-        documents = _read_json(text, limits)
-        if documents is not None:
-            return documents
-    return [_read_yaml(number, line, chunk, limits) for number, (line, chunk) in enumerate(_split_yaml(text), start=1)]
+    documents: list[Document] = []
+    for line, chunk in _split_yaml(text):
+        number = len(documents) + 1
+        found = _read_json(number, line, chunk, limits) or [_read_yaml(number, line, chunk, limits)]
+        documents.extend(found)
+    return documents
 
 
 def plain_scalar(text: str) -> Any:
@@ -135,6 +139,8 @@ def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
     if size > limits.max_document_bytes and not _LIST_KIND.search(text):
         return Document(number, line, None, [_too_large("", size, limits)])
     builder = _Builder(limits.max_depth)
+    # The parser does not take the end of the document before for a start.
+    text = "   " + text[3:] if text.startswith("...") else text
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.take(event)
@@ -152,72 +158,105 @@ def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
     return Document(number, line, builder.value, builder.problems)
 
 
-def _read_json(text: str, limits: Limits) -> list[Document] | None:
-    """The JSON documents in `text`, or None when it does not start with one: then it may be YAML in flow style."""
+def _read_json(number: int, line: int, text: str, limits: Limits) -> list[Document]:
+    """The JSON documents in `text`, one after the other; none when it is something else, such as YAML in flow style."""
+    start = _JSON_START.match(text)
     documents: list[Document] = []
-    line, counted = 1, 0
-    at = _space_end(text, 0)
+    at, counted, first_line = start.end() if start else len(text), 0, line
     while at < len(text):
         line, counted = line + text.count("\n", counted, at), at
-        problems: list[Problem] = []
-        value, end = None, len(text)
+        value, refused = None, None
+        twice: list[tuple[dict[str, Any], str]] = []
         try:
-            decoder = json.JSONDecoder(object_pairs_hook=partial(_unique, problems))
-            value, end = decoder.raw_decode(text, at)
+            value, end = json.JSONDecoder(object_pairs_hook=partial(_unique, twice)).raw_decode(text, at)
             refused = _refused_json(value, len(text[at:end].encode("utf-8", "replace")), limits)
         except RecursionError:
-            refused = _too_deep(limits.max_depth)
+            end, refused = _json_end(text, at), _too_deep(limits.max_depth)
         except json.JSONDecodeError as error:
-            if not documents:
-                return None
-            refused = Problem("", f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}")
+            end = _json_end(text, at)
+            if not documents and not text.startswith("{", _space_end(text, end)):
+                return []
+            where = f"line {first_line + error.lineno - 1}, column {error.colno}"
+            refused = Problem("", f"not JSON: {where}: {error.msg}")
         except ValueError as error:
-            refused = Problem("", f"not JSON: {shown(str(error))}")
-        number = len(documents) + 1
-        documents.append(Document(number, line, None if refused else value, [refused] if refused else problems))
+            end, refused = _json_end(text, at), Problem("", f"not JSON: {shown(str(error))}")
+        found = ([refused], None) if refused else (_twice(value, twice), value)
+        documents.append(Document(number + len(documents), line, found[1], found[0]))
         at = _space_end(text, end)
     return documents
 
 
 def _space_end(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
+    space = _JSON_SPACE.match(text, at)
     return space.end() if space else at
 
 
+def _json_end(text: str, at: int) -> int:
+    """Where a JSON document that can't be read ends: with the bracket that closes its first one, or with the text."""
+    unclosed: list[str] = []
+    for token in _JSON_TOKEN.finditer(text, at):
+        if token[0] in ("{", "["):
+            unclosed.append(token[0])
+        elif token[0] in ("}", "]"):
+            opening = "{" if token[0] == "}" else "["
+            while unclosed and unclosed.pop() != opening:
+                pass
+            if not unclosed:
+                return token.end()
+    return len(text)
+
+
 def _refused_json(value: Any, size: int, limits: Limits) -> Problem | None:
-    listed = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
-    if size > limits.max_document_bytes and not listed:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if size > limits.max_document_bytes and not (isinstance(kind, str) and kind.endswith("List")):
         return _too_large("", size, limits)
     return _depth_and_text(value, limits.max_depth)
 
 
-def _unique(problems: list[Problem], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(twice: list[tuple[dict[str, Any], str]], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, item in pairs:
         if key in value:
-            problems.append(Problem("", f"the key {shown(key)} stands twice in one object", "keep one of them"))
+            twice.append((value, key))
         else:
             value[key] = item
     return value
 
 
+def _twice(value: Any, twice: list[tuple[dict[str, Any], str]]) -> list[Problem]:
+    """The keys that stand twice, with their paths; those in a value that does not count are left out."""
+    path_of: dict[int, str] = {}
+    waiting = [("", value)] if twice else []
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, dict):
+            path_of[id(item)] = path
+            waiting.extend((child_path(path, key), below) for key, below in item.items())
+        elif isinstance(item, list):
+            waiting.extend((child_path(path, index), below) for index, below in enumerate(item))
+    return [_stands_twice(path_of[id(parent)], key) for parent, key in twice if id(parent) in path_of]
+
+
+def _stands_twice(path: str, key: str) -> Problem:
+    return Problem(child_path(path, key), f"the key {shown(key)} stands twice", "keep one")
+
+
 def _depth_and_text(value: Any, max_depth: int) -> Problem | None:
     """What JSON allows and we do not: too deep, or text that is no Unicode."""
-    level, depth = [value], 0
+    level: list[Any] = [[value]]
+    depth = 0
     while level:
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, str):
-                if not item.isascii() and any("\ud800" <= c <= "\udfff" for c in item):
-                    return Problem("", "text holds half of a surrogate pair, which is no character")
-            elif isinstance(item, dict):
-                below.extend(item.keys())
-                below.extend(item.values())
-            elif isinstance(item, list):
-                below.extend(item)
-        level, depth = below, depth + 1
-        if depth > max_depth + 1:
+        if depth > max_depth:
             return _too_deep(max_depth)
+        below: list[Any] = []
+        for collection in level:
+            for item in (*collection, *collection.values()) if isinstance(collection, dict) else collection:
+                if isinstance(item, str):
+                    if not item.isascii() and any("\ud800" <= c <= "\udfff" for c in item):
+                        return Problem("", "text holds half of a surrogate pair, which is no character")
+                elif isinstance(item, dict | list):
+                    below.append(item)
+        level, depth = below, depth + 1
     return None
 
 
@@ -273,6 +312,7 @@ class _Builder:
         self.value: Any = None
         self.problems: list[Problem] = []
         self._max_depth = max_depth
+        self._started = False
         self._open: list[Any] = []
         # Beside each open collection: its own path, and in a mapping the key that waits for its value.
         self._paths: list[str] = []
@@ -289,6 +329,11 @@ class _Builder:
             self._open.pop()
             self._paths.pop()
             self._keys.pop()
+        elif isinstance(event, yaml.DocumentStartEvent):
+            # The parser knows more kinds of line breaks than YAML 1.2 does.
+            if self._started:
+                raise _RefusedError(_line(event), "a second document starts here", "put --- on a line of its own")
+            self._started = True
         elif isinstance(event, yaml.AliasEvent):
             raise _RefusedError(
                 _line(event), f"the alias *{(event.anchor or '')[:60]} is not allowed", "write the value out"
@@ -332,7 +377,7 @@ class _Builder:
             return path
         self._keys[-1] = None
         if key in parent:
-            self.problems.append(Problem(child_path(path, key), f"the key {shown(key)} stands twice", "keep one"))
+            self.problems.append(_stands_twice(path, key))
         else:
             parent[key] = value
         return child_path(path, key)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from muster.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
-from muster.api.documents import Problem, shown
+from muster.api.documents import Problem, child_path, shown
 from muster.api.interface import ResourceInterface
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
@@ -107,7 +107,7 @@ def read_object(document: dict[str, Any], kind: Kind, *, strict: bool = True) ->
         if field is not None:
             fitting[key] = conform(value, field, key, problems, strict=strict and key == "spec")
         elif strict and key != "status":
-            problems.append(Problem(key[:80], "is not a known field", known.hint(key)))
+            problems.append(Problem(child_path("", key), "is not a known field", known.hint(key)))
     for name in shape.required:
         if name not in fitting:
             problems.append(Problem(name, "is missing"))

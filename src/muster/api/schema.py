@@ -9,6 +9,7 @@ import math
 import re
 from datetime import datetime
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -118,7 +119,7 @@ _SCALARS: dict[type, str] = {
 def conform(value: Any, shape: Shape, path: str, problems: list[Problem], *, strict: bool) -> Any:
     """The part of `value` that has the shape; what has not is left out and reported. `strict`: unknown fields too."""
     fitting = _conform(value, shape, path, problems, strict)
-    return _ZERO[shape.kind] if fitting is _LEFT_OUT else fitting
+    return _zero(shape) if fitting is _LEFT_OUT else fitting
 
 
 def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
@@ -133,7 +134,9 @@ def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], stric
     broken = _broken_note(value, shape)
     if broken:
         problems.append(Problem(path, *broken))
-        return value if shape.kind in (LIST, MAP, OBJECT) else _LEFT_OUT
+        if shape.kind not in (LIST, MAP):
+            return _LEFT_OUT
+        value = _cut(value, shape.notes)
     if shape.kind == OBJECT:
         return _conform_object(value, shape, path, problems, strict)
     if shape.kind == LIST:
@@ -141,7 +144,9 @@ def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], stric
     if shape.kind == MAP:
         assert shape.item is not None
         found = {
-            key: _conform(item, shape.item, child_path(path, key), problems, strict) for key, item in value.items()
+            key: _conform(item, shape.item, child_path(path, key), problems, strict)
+            for key, item in value.items()
+            if item is not None
         }
         return {key: item for key, item in found.items() if item is not _LEFT_OUT}
     return value
@@ -190,6 +195,13 @@ def _conform_list(value: list[Any], shape: Shape, path: str, problems: list[Prob
     return fitting
 
 
+def _cut(value: Any, notes: dict[str, Any]) -> Any:
+    """Of a list or mapping that is too long, as much as it may hold."""
+    if isinstance(value, list):
+        return value[: notes.get("maxItems")]
+    return dict(islice(value.items(), notes.get("maxProperties")))
+
+
 def _zero(shape: Shape) -> Any:
     if shape.kind == OBJECT:
         return {name: _zero(shape.fields[name]) for name in shape.required}
@@ -208,7 +220,9 @@ def _type_mismatch(value: Any, shape: Shape) -> str | None:
     if kind == INTEGER:
         return None if isinstance(value, int) and not isinstance(value, bool) else _integer_hint(value)
     if kind == NUMBER:
-        right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        right = (isinstance(value, int) and not isinstance(value, bool)) or (
+            isinstance(value, float) and math.isfinite(value)
+        )
         return None if right else _integer_hint(value)
     if kind == TIME:
         return None if _is_time(value) else "write it as 2026-01-31T12:00:00Z"
@@ -229,7 +243,7 @@ def _integer_hint(value: Any) -> str:
 
 def _is_time(value: Any) -> bool:
     try:
-        return isinstance(msgspec.convert(value, datetime), datetime)
+        return msgspec.convert(value, datetime).tzinfo is not None
     except msgspec.ValidationError:
         return False
 

@@ -1,0 +1,138 @@
+"""The command line as people meet it: a process, pipes, a shell, kubectl, and the wheel."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+MUSTER = BIN / "muster"
+GOOD = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+
+
+def run(*args, stdin="", env=None, **more):
+    return subprocess.run(
+        [str(arg) for arg in args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **(env or {})},
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code"),
+    [
+        pytest.param(["--version"], "", 0, id="version"),
+        pytest.param(["--help"], "", 0, id="help"),
+        pytest.param([], "", 2, id="no command"),
+        pytest.param(["validate", "-f", "-"], GOOD, 0, id="valid"),
+        pytest.param(["validate", "-f", "-"], GOOD.replace("2}", "0}"), 1, id="invalid"),
+        pytest.param(["validate", "-f", "-"], "", 2, id="empty"),
+        pytest.param(["validate", "-f", "no-such"], "", 2, id="missing"),
+        pytest.param(["migrate", "-f", "-"], GOOD, 0, id="migrate"),
+        pytest.param(["crds"], "", 0, id="crds"),
+        pytest.param(["config"], "", 0, id="config"),
+        pytest.param(["nonsense"], "", 2, id="unknown command"),
+    ],
+)
+def test_exit_codes(args, stdin, code):
+    """0 yes, 1 no, 2 wrong usage; never a traceback."""
+    done = run(MUSTER, *args, stdin=stdin)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert (done.stdout == "") == (code == 2)
+
+
+def test_data_and_words_do_not_mix():
+    """stdout is data alone, so that it can be piped."""
+    done = run(MUSTER, "validate", "-f", ROOT / "examples", "-o", "json")
+    assert json.loads(done.stdout) == []
+    done = run(MUSTER, "migrate", "-f", ROOT / "examples", "-o", "json")
+    assert json.loads(done.stdout)["kind"] == "List"
+    assert "next:" in done.stderr
+
+
+def test_a_closed_pipe_is_no_error():
+    """`muster crds | head -1` ends quietly."""
+    done = run("bash", "-c", f"set -o pipefail; {MUSTER} crds | head -1")
+    assert done.stdout == "---\n"
+    assert done.stderr == ""
+
+
+def test_output_without_colours_and_without_unicode():
+    """NO_COLOR and a pipe give plain text; an ASCII terminal gets ASCII trees."""
+    done = run(MUSTER, "validate", "-f", ROOT / "examples", "--tree", env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "`-- decode" in done.stdout
+
+
+def test_a_terminal_gets_colours_unless_told_otherwise():
+    """Colour only on a terminal, and never with NO_COLOR."""
+    if not shutil.which("script"):
+        pytest.skip("needs script(1) from util-linux to make a terminal")
+    command = f"{MUSTER} validate -f {ROOT / 'examples' / 'flat.yaml'}"
+    assert "\x1b[32m" in run("script", "-qec", command, "/dev/null", env={"NO_COLOR": "", "TERM": "xterm"}).stdout
+    assert "\x1b" not in run("script", "-qec", command, "/dev/null", env={"NO_COLOR": "1", "TERM": "xterm"}).stdout
+
+
+def test_kubectl_finds_the_plugin():
+    """`kubectl muster` is the same program, and calls itself so."""
+    done = run(BIN / "kubectl-muster", "--help")
+    assert done.stdout.startswith("Usage: kubectl muster ")
+    if shutil.which("kubectl"):
+        path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+        assert run("kubectl", "muster", "--version", env={"PATH": path}).stdout.startswith("muster ")
+
+
+@pytest.mark.parametrize(("words", "offered"), [("muster val", "validate"), ("muster validate --no", "--no-strict")])
+def test_completion_in_a_real_bash(words, offered):
+    """The script that `completion bash` prints offers commands and options."""
+    script = f"""
+source <({MUSTER} completion bash 2>/dev/null)
+COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_muster_completion {MUSTER} >/dev/null 2>&1
+echo "${{COMPREPLY[@]}}"
+"""
+    done = run("bash", "-c", script, env={"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"})
+    assert offered in done.stdout.split()
+
+
+def test_hostile_input_is_refused_quickly():
+    """A giant on standard input ends in one sentence, in bounded time."""
+    start = time.monotonic()
+    done = run(MUSTER, "validate", "-f", "-", stdin="[" * 3_000_000)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert time.monotonic() - start < 30
+
+
+def test_the_wheel_carries_the_program_and_the_crds(tmp_path):
+    """The distribution is muster-scheduler; it installs the commands, and the CRDs lie in it as data."""
+    done = run(BIN / "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("muster_scheduler-*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        assert content.read("muster/data/crds.yaml") == (ROOT / "deploy" / "crds.yaml").read_bytes()
+        assert "muster/py.typed" in content.namelist()
+        entries = next(name for name in content.namelist() if name.endswith("entry_points.txt"))
+        assert {"muster", "kubectl-muster"} <= {
+            line.split(" =")[0] for line in content.read(entries).decode().split("\n")
+        }
+    installed = tmp_path / "installed"
+    done = run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", installed, wheel)
+    assert done.returncode == 0, done.stderr
+    where = "import muster, sys; sys.stdout.write(muster.__file__)"
+    assert run(sys.executable, "-c", where, env={"PYTHONPATH": str(installed)}).stdout.startswith(str(installed))
+    done = run(sys.executable, "-m", "muster", "validate", "-f", "-", stdin=GOOD, env={"PYTHONPATH": str(installed)})
+    assert done.returncode == 0

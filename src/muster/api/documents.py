@@ -27,6 +27,8 @@ _BLOCK = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?\n)+")
 _JSON_START = re.compile(r"(?:(?:---|\.\.\.)(?=[ \t\r\n]))?+(?:[ \t\r\n]|#[^\n]*+)*+(?=\{)")
 _JSON_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*+)*+")
 _JSON_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|[\[\]{}]')
+# After so many documents that can't be read, the rest of the stream counts as one of them.
+_MAX_UNREAD_JSON = 100
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 _TEXT_TAG = "tag:yaml.org,2002:str"
 
@@ -162,7 +164,7 @@ def _read_json(number: int, line: int, text: str, limits: Limits) -> list[Docume
     """The JSON documents in `text`, one after the other; none when it is something else, such as YAML in flow style."""
     start = _JSON_START.match(text)
     documents: list[Document] = []
-    at, counted, first_line = start.end() if start else len(text), 0, line
+    at, counted, first_line, unread = start.end() if start else len(text), 0, line, 0
     while at < len(text):
         line, counted = line + text.count("\n", counted, at), at
         value, refused = None, None
@@ -170,20 +172,26 @@ def _read_json(number: int, line: int, text: str, limits: Limits) -> list[Docume
         try:
             value, end = json.JSONDecoder(object_pairs_hook=partial(_unique, twice)).raw_decode(text, at)
             refused = _refused_json(value, len(text[at:end].encode("utf-8", "replace")), limits)
-        except RecursionError:
-            end, refused = _json_end(text, at), _too_deep(limits.max_depth)
-        except json.JSONDecodeError as error:
-            end = _json_end(text, at)
-            if not documents and not text.startswith("{", _space_end(text, end)):
+        except (RecursionError, ValueError) as error:
+            end = _json_end(text, at) if unread < _MAX_UNREAD_JSON else len(text)
+            unread += 1
+            alone = not documents and not text.startswith("{", _space_end(text, end))
+            if alone and isinstance(error, json.JSONDecodeError):
                 return []
-            where = f"line {first_line + error.lineno - 1}, column {error.colno}"
-            refused = Problem("", f"not JSON: {where}: {error.msg}")
-        except ValueError as error:
-            end, refused = _json_end(text, at), Problem("", f"not JSON: {shown(str(error))}")
-        found = ([refused], None) if refused else (_twice(value, twice), value)
-        documents.append(Document(number + len(documents), line, found[1], found[0]))
+            refused = _unread_json(error, first_line, limits)
+        problems = [refused] if refused else _twice(value, twice)
+        documents.append(Document(number + len(documents), line, None if refused else value, problems))
         at = _space_end(text, end)
     return documents
+
+
+def _unread_json(error: Exception, first_line: int, limits: Limits) -> Problem:
+    if isinstance(error, RecursionError):
+        return _too_deep(limits.max_depth)
+    if isinstance(error, json.JSONDecodeError):
+        where = f"line {first_line + error.lineno - 1}, column {error.colno}"
+        return Problem("", f"not JSON: {where}: {error.msg}")
+    return Problem("", f"not JSON: {shown(str(error))}")
 
 
 def _space_end(text: str, at: int) -> int:

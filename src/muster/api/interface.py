@@ -36,7 +36,7 @@ class Selection(Model, frozen=True, kw_only=True):
     """Other objects by their labels."""
 
     match_labels: Annotated[
-        dict[str, str], note("Labels that the objects carry; values may be expressions.", maxProperties=32)
+        dict[str, Expression], note("Labels that the objects carry; values may be expressions.", maxProperties=32)
     ]
 
 
@@ -74,7 +74,7 @@ class MatchExpression(Model, frozen=True, kw_only=True):
 class PodClassifier(Model, frozen=True, kw_only=True):
     """Which pods an entry claims."""
 
-    match_labels: Annotated[dict[str, str], note("Labels that the pod carries.", maxProperties=64)] = {}
+    match_labels: Annotated[dict[str, Expression], note("Labels that the pod carries.", maxProperties=64)] = {}
     match_expressions: Annotated[list[MatchExpression], note("Conditions that all hold.", maxItems=64)] = []
 
 

@@ -1,4 +1,4 @@
-"""The CRDs follow the rules of structural schemas, say what every field is, and carry the promised columns and rules."""
+"""The CRDs are structural schemas, say what every field is, and carry the promised columns and rules."""
 
 from collections.abc import Iterator
 from typing import Any

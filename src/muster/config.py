@@ -113,7 +113,7 @@ def _from_file(document: Any, file: str, problems: list[str]) -> dict[str, Any]:
         return {}
     found: list[Problem] = []
     fitting = conform(document, shape_of(Config), "", found, strict=True)
-    for path, message, hint in found:
+    for path, message, hint, _ in found:
         problems.append(f"{file}: {path or 'the file'} {message}" + (f"; {hint}" if hint else ""))
     return {key: _at(fitting, key) for key in known_keys() if _has(fitting, key)}
 
@@ -150,7 +150,7 @@ def _set(
     value = text if isinstance(keys[key], str) else plain_scalar(text)
     found: list[Problem] = []
     fitting = conform(value, shape, key, found, strict=True)
-    problems.extend(f"{source}: {path} {message}" + (f"; {hint}" if hint else "") for path, message, hint in found)
+    problems.extend(f"{source}: {path} {message}" + (f"; {hint}" if hint else "") for path, message, hint, _ in found)
     values[key] = Setting(key, fitting, source)
 
 

@@ -58,6 +58,8 @@ class Problem(NamedTuple):
     path: str
     message: str
     hint: str = ""
+    # Whether nothing of the value could be used. What depends on it can't be judged then.
+    unread: bool = True
 
 
 class Document(NamedTuple):

@@ -120,7 +120,7 @@ def decode(data: bytes | msgspec.Raw, struct: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=struct)
     except msgspec.ValidationError as error:
-        message, _, where = str(error).rpartition(" - at `$")
-        raise BadObject(where.rstrip("`").lstrip("."), message or str(error)) from None
+        message, _, where = str(error).partition(" - at `$")
+        raise BadObject(where.rstrip("`").lstrip("."), message) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadObject("", f"not a JSON object: {error}") from None

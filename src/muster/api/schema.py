@@ -36,6 +36,8 @@ _WORDS = {
 }
 _ZERO: dict[str, Any] = {OBJECT: {}, MAP: {}, LIST: [], INTEGER: 0, NUMBER: 0, STRING: "", BOOLEAN: False}
 _LEFT_OUT = object()
+# Text that breaks its form is kept up to this length where it can be printed: it may be a name that others refer to.
+_MAX_NAME = 253
 
 
 class Shape:
@@ -92,6 +94,9 @@ class _Shapes:
             shape = Shape(MAP)
             shape.item = self.of(found.value_type)
             return shape
+        if isinstance(found, inspect.CustomType):
+            assert found.cls is object, found
+            return Shape(ANY)
         return Shape(_SCALARS[type(found)])
 
     def _of_struct(self, found: inspect.StructType) -> Shape:
@@ -130,13 +135,15 @@ def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], stric
     mismatch = _type_mismatch(value, shape)
     if mismatch:
         problems.append(Problem(path, f"must be {_WORDS[shape.kind]}, not {shown(value)}", mismatch.strip()))
-        return _LEFT_OUT
+        # A number where a name belongs still names something: what refers to it can be judged.
+        return shown(value) if shape.kind == STRING and isinstance(value, int | float) else _LEFT_OUT
     broken = _broken_note(value, shape)
     if broken:
-        problems.append(Problem(path, *broken))
-        if shape.kind not in (LIST, MAP):
+        problems.append(Problem(path, *broken, unread=shape.item is None))
+        if shape.item is not None:
+            value = _cut(value, shape.notes)
+        elif not (isinstance(value, str) and len(value) <= _MAX_NAME and value.isprintable()):
             return _LEFT_OUT
-        value = _cut(value, shape.notes)
     if shape.kind == OBJECT:
         return _conform_object(value, shape, path, problems, strict)
     if shape.kind == LIST:

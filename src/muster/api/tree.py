@@ -8,6 +8,7 @@ place where these words are defined.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from muster.api.documents import child_path
 from muster.api.podgroup import TOPOLOGY_ANNOTATION, PodGroup, SubGroup, TopologyConstraint
 
 NONE = -1
@@ -16,13 +17,15 @@ NONE = -1
 class Constraint(NamedTuple):
     """Pods that are held in one domain: of the required level always, of the preferred one where possible.
 
-    Levels are as written (`topology.levels_named` tells which they are). An empty topology is the cluster's only one.
+    Levels are as written (`topology.levels_named` tells which they are). An empty topology is the cluster's only one;
+    `named_at` is the path of the constraint that names it, empty when no constraint does.
     """
 
     topology: str
     required: str
     preferred: str
     path: str
+    named_at: str
 
 
 class Node(NamedTuple):
@@ -144,7 +147,7 @@ class _Constraints:
             self._global = older.global_
             for name, constraint in older.sub_groups.items():
                 if name in row_of:
-                    self._own[row_of[name]] = (constraint, f"{path}.subGroups.{name}")
+                    self._own[row_of[name]] = (constraint, child_path(f"{path}.subGroups", name))
             for index, group_set in enumerate(older.sub_group_sets):
                 members = sorted({row_of[name] for name in group_set.sub_groups if name in row_of})
                 self._sets.append((members, group_set.constraint, f"{path}.subGroupSets[{index}].constraint"))
@@ -153,7 +156,7 @@ class _Constraints:
         """The tree with all constraints in place and every topology name inherited."""
         set_of = {row: number for number, (members, _, _) in enumerate(self._sets) for row in members}
         # Per row: the topology that constraints here and below inherit, and whether one of them covers the pods.
-        inherited, covered = [self._fallback] * len(nodes), [False] * len(nodes)
+        inherited, covered = [(self._fallback, "")] * len(nodes), [False] * len(nodes)
         holds: dict[int, Hold] = {}
         for row, node in enumerate(nodes):
             if node.parent != NONE:
@@ -161,13 +164,13 @@ class _Constraints:
             if row in set_of:
                 members, written, path = self._sets[set_of[row]]
                 constraint = _constraint(written, inherited[row], path)
-                inherited[row] = constraint.topology
+                inherited[row] = constraint.topology, constraint.named_at
                 if _holds(constraint):
                     covered[row] = True
                     holds[set_of[row]] = Hold(tuple(members), constraint)
             if row in self._own:
                 constraint = _constraint(self._own[row][0], inherited[row], self._own[row][1])
-                inherited[row] = constraint.topology
+                inherited[row] = constraint.topology, constraint.named_at
                 if _holds(constraint):
                     covered[row] = True
                     nodes[row] = node._replace(constraint=constraint)
@@ -176,7 +179,9 @@ class _Constraints:
             self._cover_the_rest(nodes, in_order, covered, inherited[0])
         return Tree(tuple(nodes), tuple(in_order))
 
-    def _cover_the_rest(self, nodes: list[Node], holds: list[Hold], covered: list[bool], inherited: str) -> None:
+    def _cover_the_rest(
+        self, nodes: list[Node], holds: list[Hold], covered: list[bool], inherited: tuple[str, str]
+    ) -> None:
         assert self._global is not None
         constraint = _constraint(self._global, inherited, "spec.topologyConstraints.global")
         leaves = [row for row, node in enumerate(nodes) if not node.children]
@@ -189,9 +194,9 @@ class _Constraints:
             holds.append(Hold(tuple(rest), constraint))
 
 
-def _constraint(written: TopologyConstraint, inherited: str, path: str) -> Constraint:
-    topology = written.topology or inherited
-    return Constraint(topology, written.required_topology_level, written.preferred_topology_level, path)
+def _constraint(written: TopologyConstraint, inherited: tuple[str, str], path: str) -> Constraint:
+    topology, named_at = (written.topology, path) if written.topology else inherited
+    return Constraint(topology, written.required_topology_level, written.preferred_topology_level, path, named_at)
 
 
 def _holds(constraint: Constraint) -> bool:

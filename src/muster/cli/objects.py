@@ -94,7 +94,7 @@ def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> lis
     seen: dict[tuple[str, str, str], Source] = {}
     checked = []
     for source in sources:
-        unread = [Violation(ERROR, *problem) for problem in source.problems]
+        unread = [Violation(ERROR, *problem[:3]) for problem in source.problems]
         judgement = Judgement(None, None, unread)
         name, namespace = "", ""
         if source.value is not None or not unread:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from muster.api.kinds import POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, Unknown, kind_of, read_object
 from muster.api.validation import podgroup
+from muster.api.validation.anykind import check_metadata, check_size
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.interface import check_interface
-from muster.api.validation.metadata import check_metadata
 from muster.api.validation.queue import check_delete, check_queue
 from muster.api.validation.topology import check_topology
 from muster.api.validation.update import check_update
@@ -39,6 +39,7 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
     found, problems = read_object(document, kind, strict=strict)
     report = Report(problems)
     check_metadata(found.metadata, kind, report)
+    check_size(document, kind, report)
     before = read_object(old, kind, strict=False)[0] if isinstance(old, dict) else None
     if kind is POD_GROUP:
         tree = podgroup.check(found, report, context)

@@ -22,12 +22,25 @@ def tree_of(group: PodGroup) -> Tree | None:
 def check(group: PodGroup, report: Report, context: Context) -> Tree | None:
     """Every rule that a PodGroup breaks on its own; gives its tree where there is one."""
     _check_spelling(group, report)
+    _check_references(group, report, context)
+    if not _subgroups_were_read(group, report):
+        return None
     sound = _check_structure(subgroups_of(group), subgroups_field(group), report)
     tree = normal_form(group) if sound else None
     _Minimums(group, tree, report, context).check()
     topology.check_constraints(group, tree, report, context)
-    _check_references(group, report, context)
     return tree
+
+
+def _subgroups_were_read(group: PodGroup, report: Report) -> bool:
+    """Whether it is known which SubGroups there are and how they hang together; else nothing is said about them."""
+    field = subgroups_field(group)
+    if report.unread("spec") or report.unread("spec.subGroups") or report.unread("spec.subgroups"):
+        return False
+    return not any(
+        report.unread(f"{field}[{index}]") or (report.unread(f"{field}[{index}].parent") and not subgroup.parent)
+        for index, subgroup in enumerate(subgroups_of(group))
+    )
 
 
 def _check_spelling(group: PodGroup, report: Report) -> None:

@@ -45,7 +45,7 @@ def _check_amounts(resource: QueueResource, path: str, report: Report) -> None:
         value = getattr(resource, field)
         if -1 < value < 0:
             report.error(f"{path}.{field}", f"must be -1 (unlimited) or 0 or more, not {value}")
-    if resource.limit != UNLIMITED and resource.quota > resource.limit:
+    if 0 <= resource.limit < resource.quota:
         report.warn(f"{path}.quota", "is more than the limit, which is never exceeded", "raise the limit")
 
 

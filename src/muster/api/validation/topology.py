@@ -35,8 +35,8 @@ def check_constraints(group: PodGroup, tree: Tree | None, report: Report, contex
     """Every rule about constraints; those that need the tree are left out when there is none."""
     _check_placement(group, report)
     _check_sets(group, report)
-    _check_without_level(group, report)
     if tree is not None:
+        _check_without_level(group, tree, report)
         _Levels(tree, report, context).check()
 
 
@@ -56,13 +56,13 @@ def _written(group: PodGroup) -> list[tuple[str, TopologyConstraint]]:
     return [(where, constraint) for where, constraint in found if constraint is not None]
 
 
-def _check_without_level(group: PodGroup, report: Report) -> None:
-    below = bool(subgroups_of(group))
+def _check_without_level(group: PodGroup, tree: Tree, report: Report) -> None:
+    """A name without a level holds nothing, but a constraint below may inherit it."""
+    inherited = {node.constraint.named_at for node in tree.nodes if node.constraint}
+    inherited.update(hold.constraint.named_at for hold in tree.holds)
     for path, constraint in _written(group):
-        if constraint.required_topology_level or constraint.preferred_topology_level:
-            continue
-        # A name without a level constrains nothing, but on a root or branch those below may inherit it.
-        if constraint.topology and not (below and path == "spec.topologyConstraint"):
+        level = constraint.required_topology_level or constraint.preferred_topology_level
+        if constraint.topology and not level and path not in inherited:
             report.warn(
                 path, f"names the topology {shown(constraint.topology)} but no level", "add requiredTopologyLevel"
             )
@@ -101,8 +101,6 @@ def _check_sets(group: PodGroup, report: Report) -> None:
     for number, group_set in enumerate(older.sub_group_sets):
         path = f"spec.topologyConstraints.subGroupSets[{number}]"
         first = ""
-        if not group_set.sub_groups:
-            report.error(f"{path}.subGroups", "names no SubGroup", "name the SubGroups that belong together")
         for index, name in enumerate(group_set.sub_groups):
             where = f"{path}.subGroups[{index}]"
             if name not in parent_of:
@@ -125,38 +123,49 @@ class _Levels:
     """Topologies and levels exist, and narrow from the root down."""
 
     def __init__(self, tree: Tree, report: Report, context: Context) -> None:
-        self._tree, self._report, self._topologies = tree, report, context.topologies
+        self._tree, self._topologies = tree, context.topologies
+        self._report = report
 
     def check(self) -> None:
-        """Per row, what constrains it from above; a child that is no narrower adds nothing."""
-        holders: dict[int, list[tuple[Constraint, int | None]]] = {}
+        """Per row and Topology, the narrowest level that is required so far and by whom; a wider one adds nothing."""
         sets = {row: hold.constraint for hold in self._tree.holds for row in hold.members}
-        checked: dict[str, int | None] = {}
+        levels: dict[str, tuple[str, int] | None] = {}
+        narrowest: list[dict[str, tuple[int, Constraint]]] = []
         for row, node in enumerate(self._tree.nodes):
-            above = list(holders[node.parent]) if node.parent != NONE else []
+            above = narrowest[node.parent] if node.parent != NONE else {}
             for constraint in (sets.get(row), node.constraint):
                 if constraint is None:
                     continue
-                if constraint.path not in checked:
-                    checked[constraint.path] = self._required_level(constraint)
-                    self._check_narrowing(constraint, checked[constraint.path], above)
-                above.append((constraint, checked[constraint.path]))
-            # Only the narrowest constraint of each topology matters below; this keeps deep trees cheap.
-            holders[row] = above[-2:]
+                first = constraint.path not in levels
+                if first:
+                    levels[constraint.path] = self._required_level(constraint)
+                above = self._narrowed(constraint, levels[constraint.path], above, first)
+            narrowest.append(above)
+        for hold in self._tree.holds:
+            if hold.constraint.path not in levels:
+                levels[hold.constraint.path] = self._required_level(hold.constraint)
 
-    def _check_narrowing(
-        self, constraint: Constraint, level: int | None, above: list[tuple[Constraint, int | None]]
-    ) -> None:
-        for other, other_level in above:
-            if level is None or other_level is None or other.topology != constraint.topology:
-                continue
-            if level < other_level:
-                message = f"requires {constraint.required}, wider than {other.required} required at {other.path}"
-                self._report.warn(f"{constraint.path}.requiredTopologyLevel", message, "it adds nothing: remove it")
-                return
+    def _narrowed(
+        self,
+        constraint: Constraint,
+        level: tuple[str, int] | None,
+        above: dict[str, tuple[int, Constraint]],
+        first: bool,
+    ) -> dict[str, tuple[int, Constraint]]:
+        """What is required below a constraint; one that stands on several rows is spoken of once."""
+        if level is None:
+            return above
+        topology, index = level
+        wider_than, other = above.get(topology, (-1, constraint))
+        if index >= wider_than:
+            return {**above, topology: (index, constraint)}
+        if first:
+            message = f"requires {constraint.required}, wider than {other.required} required at {other.path}"
+            self._report.warn(f"{constraint.path}.requiredTopologyLevel", message, "it adds nothing: remove it")
+        return above
 
-    def _required_level(self, constraint: Constraint) -> int | None:
-        """The required level's index where it is known; says what is wrong with the constraint on the way."""
+    def _required_level(self, constraint: Constraint) -> tuple[str, int] | None:
+        """The Topology and index of the required level where they are known; says what is wrong on the way."""
         topology = self._topology(constraint)
         if topology is None:
             return None
@@ -165,7 +174,7 @@ class _Levels:
         if required is not None and preferred is not None and preferred < required:
             message = f"prefers {constraint.preferred}, wider than the required {constraint.required}"
             self._report.warn(f"{constraint.path}.preferredTopologyLevel", message, "it adds nothing: remove it")
-        return required
+        return None if required is None else (topology.metadata.name, required)
 
     def _topology(self, constraint: Constraint) -> Topology | None:
         known = self._topologies
@@ -195,8 +204,8 @@ class _Levels:
         path = f"{constraint.path}.{field}"
         which = topology.metadata.name
         if found:
-            labels = " and ".join(topology.spec.levels[index].node_label for index in found)
-            self._report.warn(path, f"{shown(name)} could be {labels} of Topology {which}", "write the whole label")
+            both = " and ".join(topology.spec.levels[index].node_label for index in found)
+            self._report.warn(path, f"{shown(name)} could be {both} of Topology {which}", "write the whole label")
         else:
             labels, aliases, short = level_names(topology)
             hint = Nearest([*aliases, *short, *labels]).hint(name) or f"its levels: {', '.join(labels)}"

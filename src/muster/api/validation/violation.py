@@ -17,11 +17,12 @@ class Violation(NamedTuple):
 
 
 class Report:
-    """Collects violations. Below a field that could not be read, the rules have nothing to add."""
+    """Collects violations. Where a field could not be read, the rules at, above and below it have nothing to add."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        self.violations = [Violation(ERROR, *problem) for problem in problems]
-        self._unread = {problem.path for problem in problems}
+        self.violations = [Violation(ERROR, *problem[:3]) for problem in problems]
+        self._unread = {problem.path for problem in problems if problem.unread}
+        self._above_unread = {prefix for path in self._unread for prefix in _prefixes(path)}
 
     def error(self, path: str, message: str, hint: str = "") -> None:
         self._add(Violation(ERROR, path, message, hint))
@@ -29,8 +30,13 @@ class Report:
     def warn(self, path: str, message: str, hint: str = "") -> None:
         self._add(Violation(WARNING, path, message, hint))
 
+    def unread(self, path: str) -> bool:
+        """Whether this very field could not be read."""
+        return path in self._unread
+
     def _add(self, violation: Violation) -> None:
-        if not any(prefix in self._unread for prefix in _prefixes(violation.path)):
+        path = violation.path
+        if path not in self._above_unread and not any(prefix in self._unread for prefix in _prefixes(path)):
             self.violations.append(violation)
 
 

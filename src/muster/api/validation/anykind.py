@@ -1,11 +1,16 @@
-"""The rules of metadata that every object of ours obeys."""
+"""The rules that every object of ours obeys, whatever its kind: its name and its size."""
 
 import re
+from typing import Any
+
+import msgspec
 
 from muster.api.documents import shown
 from muster.api.kinds import Kind
 from muster.api.model import Metadata
 from muster.api.validation.violation import Report
+
+MAX_OBJECT_BYTES = 1024 * 1024
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -25,3 +30,17 @@ def check_metadata(metadata: Metadata, kind: Kind, report: Report) -> None:
                 f"must be {form} of at most {most} characters, not {shown(name)}",
                 "use a-z, 0-9 and '-', starting and ending with a letter or digit",
             )
+
+
+def check_size(document: Any, kind: Kind, report: Report) -> None:
+    """No more than one object may hold, as JSON."""
+    if not kind.ours:
+        return
+    try:
+        size = len(msgspec.json.encode(document))
+    except OverflowError:
+        # A number that no JSON reader takes was reported where it stands.
+        return
+    if size > MAX_OBJECT_BYTES:
+        message = f"the object has {size:,} bytes as JSON, the limit is {MAX_OBJECT_BYTES:,}"
+        report.error("", message, "use fewer SubGroups, or shorter annotations")

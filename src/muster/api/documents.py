@@ -220,7 +220,7 @@ def _refused_json(value: Any, size: int, limits: Limits) -> Problem | None:
     kind = value.get("kind") if isinstance(value, dict) else None
     if size > limits.max_document_bytes and not (isinstance(kind, str) and kind.endswith("List")):
         return _too_large("", size, limits)
-    return _depth_and_text(value, limits.max_depth)
+    return refusal(value, limits.max_depth)
 
 
 def _unique(twice: list[tuple[dict[str, Any], str]], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def _stands_twice(path: str, key: str) -> Problem:
     return Problem(child_path(path, key), f"the key {shown(key)} stands twice", "keep one")
 
 
-def _depth_and_text(value: Any, max_depth: int) -> Problem | None:
-    """What JSON allows and we do not: too deep, or text that is no Unicode."""
+def refusal(value: Any, max_depth: int = Limits().max_depth) -> Problem | None:
+    """What JSON allows and nothing behind this could bear: nesting that is too deep, text that is no Unicode."""
     level: list[Any] = [[value]]
     depth = 0
     while level:

@@ -68,6 +68,7 @@ class _Migration:
             self._move_constraints()
             self._lift_sets(tree)
             self._lift_global(tree)
+            self._drop_empty()
 
     def _tree(self) -> Tree | None:
         group, _ = read_object(self.document, POD_GROUP, strict=False)
@@ -178,7 +179,6 @@ class _Migration:
             else:
                 target["topologyConstraint"] = by_name.pop(name)
                 self.changes.append(Change(path, f"moved to topologyConstraint of {name}"))
-        self._drop_empty()
 
     def _lift_sets(self, tree: Tree) -> None:
         """A set of all children of one node is a constraint of that node."""
@@ -206,7 +206,6 @@ class _Migration:
             self.changes.append(Change(f"spec.topologyConstraints.subGroupSets[{index}]", f"moved to {where}"))
         assert isinstance(older, dict)
         older["subGroupSets"] = kept
-        self._drop_empty()
 
     def _lift_global(self, tree: Tree) -> None:
         """A global constraint that covers all pods is a constraint of the PodGroup."""
@@ -218,14 +217,21 @@ class _Migration:
             return
         self.spec["topologyConstraint"] = self.spec["topologyConstraints"].pop("global")
         self.changes.append(Change(constraint.path, "moved to topologyConstraint of the PodGroup: it covers all pods"))
-        self._drop_empty()
 
     def _drop_empty(self) -> None:
-        older = self.spec["topologyConstraints"]
+        """What the moves left empty goes without a word; what was empty before is told."""
+        older = self.spec.get("topologyConstraints")
+        if not isinstance(older, dict):
+            return
+        path = "spec.topologyConstraints"
         for key in [key for key, value in older.items() if not value]:
             del older[key]
+            if not any(change.path.startswith(f"{path}.{key}") for change in self.changes):
+                self.changes.append(Change(f"{path}.{key}", "removed: it was empty"))
         if not older:
             del self.spec["topologyConstraints"]
+            if not any(change.path.startswith(path) for change in self.changes):
+                self.changes.append(Change(path, "removed: it was empty"))
 
 
 def _replace(written: dict[str, Any], old: str, new: str, value: Any) -> None:

@@ -4,6 +4,7 @@ share it. Nothing stops at the first violation, and nothing here raises for what
 
 from typing import Any, NamedTuple
 
+from muster.api.documents import refusal
 from muster.api.kinds import POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, Unknown, kind_of, read_object
 from muster.api.validation import podgroup
 from muster.api.validation.anykind import check_metadata, check_size
@@ -36,6 +37,9 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
     if isinstance(kind, Unknown):
         problems = [kind.problem] if kind.problem else []
         return Judgement(None, None, Report(problems).violations)
+    refused = refusal(document)
+    if refused is not None:
+        return Judgement(None, None, Report([refused]).violations)
     found, problems = read_object(document, kind, strict=strict)
     report = Report(problems)
     check_metadata(found.metadata, kind, report)

@@ -29,7 +29,8 @@ def check_interface(interface: ResourceInterface, report: Report) -> None:
         if reference.name in variables:
             report.error(f"{path}.name", f"${reference.name} is already {variables[reference.name]}", "rename one")
         variables.setdefault(reference.name, path)
-        if (reference.lookup is None) == (reference.list_ is None):
+        unread = report.unread(f"{path}.lookup") or report.unread(f"{path}.list")
+        if (reference.lookup is None) == (reference.list_ is None) and not unread:
             report.error(path, "needs either lookup or list", "lookup finds one object by name, list all by labels")
         if reference.gvk.group == "" and reference.gvk.kind in _FORBIDDEN_TARGETS:
             report.error(f"{path}.gvk.kind", f"{reference.gvk.kind} can't be read by expressions", "use another object")
@@ -113,7 +114,7 @@ def _check_once(entry: GroupTemplate | Component, path: str, field: str, name: s
 
 
 def _check_classifier(classifier: PodClassifier, path: str, report: Report) -> None:
-    if not classifier.match_labels and not classifier.match_expressions:
+    if not classifier.match_labels and not classifier.match_expressions and not report.unread(path):
         report.error(path, "matches every pod", "write matchLabels or matchExpressions")
     for index, expression in enumerate(classifier.match_expressions):
         _check_expression(expression, f"{path}.matchExpressions[{index}]", report)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from muster.api.documents import shown
 from muster.api.nearest import Nearest
-from muster.api.podgroup import GROUPER_ANNOTATION, MAX_DEPTH, PodGroup, SubGroup
+from muster.api.podgroup import GROUPER_ANNOTATION, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup
 from muster.api.tree import Node, Tree, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
@@ -15,7 +15,7 @@ _IGNORED = ("parallelism", "completions", "backoffLimit")
 
 def tree_of(group: PodGroup) -> Tree | None:
     """The normal form, or None when the SubGroups make no tree."""
-    sound = _check_structure(subgroups_of(group), subgroups_field(group), Report([]))
+    sound = _Structure(subgroups_of(group), subgroups_field(group), Report([])).check()
     return normal_form(group) if sound else None
 
 
@@ -25,21 +25,23 @@ def check(group: PodGroup, report: Report, context: Context) -> Tree | None:
     _check_references(group, report, context)
     if not _subgroups_were_read(group, report):
         return None
-    sound = _check_structure(subgroups_of(group), subgroups_field(group), report)
-    tree = normal_form(group) if sound else None
-    _Minimums(group, tree, report, context).check()
+    structure = _Structure(subgroups_of(group), subgroups_field(group), report)
+    tree = normal_form(group) if structure.check() else None
+    _Minimums(group, tree, structure.meant_as_parents, report, context).check()
     topology.check_constraints(group, tree, report, context)
     return tree
 
 
 def _subgroups_were_read(group: PodGroup, report: Report) -> bool:
     """Whether it is known which SubGroups there are and how they hang together; else nothing is said about them."""
-    field = subgroups_field(group)
-    if report.unread("spec") or report.unread("spec.subGroups") or report.unread("spec.subgroups"):
+    field, subgroups = subgroups_field(group), subgroups_of(group)
+    if not subgroups and (report.unread("spec.subGroups") or report.unread("spec.subgroups")):
         return False
+    names = {subgroup.name for subgroup in subgroups}
     return not any(
-        report.unread(f"{field}[{index}]") or (report.unread(f"{field}[{index}].parent") and not subgroup.parent)
-        for index, subgroup in enumerate(subgroups_of(group))
+        (report.unread(f"{field}[{index}].parent") and subgroup.parent not in names)
+        or (report.unread(f"{field}[{index}]") and subgroup == SubGroup(name=""))
+        for index, subgroup in enumerate(subgroups)
     )
 
 
@@ -66,38 +68,54 @@ def _check_references(group: PodGroup, report: Report, context: Context) -> None
         report.warn("spec.priorityClassName", f"the PriorityClass {shown(name)} does not exist", hint)
 
 
-def _check_structure(subgroups: Sequence[SubGroup], field: str, report: Report) -> bool:
-    """Names, parents, cycles, depth. True when they make a tree."""
-    first_of: dict[str, int] = {}
-    sound = True
-    for index, subgroup in enumerate(subgroups):
-        if not subgroup.name:
-            sound = False
-        elif subgroup.name in first_of:
-            sound = False
-            report.error(
-                f"{field}[{index}].name",
-                f"the name {shown(subgroup.name)} stands already at {field}[{first_of[subgroup.name]}]",
-                "give every SubGroup a name of its own",
-            )
-        else:
-            first_of[subgroup.name] = index
-    nearest = Nearest(first_of)
-    parents: list[int | None] = []
-    for index, subgroup in enumerate(subgroups):
-        parents.append(first_of.get(subgroup.parent) if subgroup.parent else None)
-        if subgroup.parent and subgroup.parent not in first_of:
-            sound = False
-            hint = nearest.hint(subgroup.parent) or "name another SubGroup, or leave parent out"
-            report.error(f"{field}[{index}].parent", f"no SubGroup is called {shown(subgroup.parent)}", hint)
-    cycles = _cycles(parents)
-    for cycle in cycles:
-        names = [subgroups[index].name for index in cycle]
-        if len(names) > 8:
-            names = [*names[:5], f"… {len(names) - 6} more …", names[-1]]
-        way = " → ".join([*names, names[0]])
-        report.error(f"{field}[{cycle[0]}].parent", f"parents form a cycle: {way}", "one of them has no parent")
-    return not cycles and _check_depth(parents, field, report) and sound
+class _Structure:
+    """Names, parents, cycles, depth: whether the SubGroups make a tree."""
+
+    def __init__(self, subgroups: Sequence[SubGroup], field: str, report: Report) -> None:
+        self._subgroups, self._field, self._report = subgroups, field, report
+        # SubGroups that a misspelled parent was probably meant to name: they are branches.
+        self.meant_as_parents: set[str] = set()
+
+    def check(self) -> bool:
+        """True when they do."""
+        first_of, unique = self._check_names()
+        parents = [first_of.get(subgroup.parent) if subgroup.parent else None for subgroup in self._subgroups]
+        found = self._check_parents(first_of)
+        cycles = _cycles(parents)
+        for cycle in cycles:
+            names = [self._subgroups[index].name for index in cycle]
+            if len(names) > 8:
+                names = [*names[:5], f"… {len(names) - 6} more …", names[-1]]
+            message = f"parents form a cycle: {' → '.join([*names, names[0]])}"
+            self._report.error(f"{self._field}[{cycle[0]}].parent", message, "one of them has no parent")
+        return not cycles and _check_depth(parents, self._field, self._report) and unique and found
+
+    def _check_names(self) -> tuple[dict[str, int], bool]:
+        first_of: dict[str, int] = {}
+        unique = True
+        for index, subgroup in enumerate(self._subgroups):
+            if subgroup.name and first_of.setdefault(subgroup.name, index) == index:
+                continue
+            unique = False
+            if subgroup.name:
+                where = f"{self._field}[{first_of[subgroup.name]}]"
+                message = f"the name {shown(subgroup.name)} stands already at {where}"
+                self._report.error(f"{self._field}[{index}].name", message, "give every SubGroup a name of its own")
+        return first_of, unique
+
+    def _check_parents(self, first_of: dict[str, int]) -> bool:
+        nearest = Nearest(first_of)
+        found = True
+        for index, subgroup in enumerate(self._subgroups):
+            if not subgroup.parent or subgroup.parent in first_of:
+                continue
+            found = False
+            meant = nearest.to(subgroup.parent)
+            self.meant_as_parents.add(meant)
+            hint = f"did you mean {meant}?" if meant else "name another SubGroup, or leave parent out"
+            message = f"no SubGroup is called {shown(subgroup.parent)}"
+            self._report.error(f"{self._field}[{index}].parent", message, hint)
+        return found
 
 
 def _cycles(parents: Sequence[int | None]) -> list[list[int]]:
@@ -146,8 +164,10 @@ def _check_depth(parents: Sequence[int | None], field: str, report: Report) -> b
 class _Minimums:
     """The rules about minMember and minSubGroup on every node."""
 
-    def __init__(self, group: PodGroup, tree: Tree | None, report: Report, context: Context) -> None:
-        self._group, self._report = group, report
+    def __init__(
+        self, group: PodGroup, tree: Tree | None, meant_as_parents: set[str], report: Report, context: Context
+    ) -> None:
+        self._group, self._report, self._meant_as_parents = group, report, meant_as_parents
         self._subgroups, self._field = subgroups_of(group), subgroups_field(group)
         self._below = children_by_parent(self._subgroups)
         self._nodes: dict[str, Node] = {node.name: node for node in tree.nodes} if tree else {}
@@ -165,46 +185,62 @@ class _Minimums:
             children = len(self._below.get(subgroup.name, ())) if subgroup.name else 0
             if children:
                 self._check_branch(subgroup, path, children)
-            else:
+            elif subgroup.name not in self._meant_as_parents:
                 self._check_leaf(subgroup, path)
 
     def _check_root(self) -> None:
         spec = self._group.spec
-        if spec.min_sub_group is not None and spec.min_member:
-            self._both("spec", "", spec.min_member, spec.min_sub_group)
-        if not self._subgroups:
-            if spec.min_sub_group is not None:
-                self._report.error(
-                    "spec.minSubGroup", "there are no SubGroups to count", "count pods: write minMember instead"
-                )
-            elif spec.min_member == 0:
-                self._zero_minimum("spec.minMember", "the PodGroup")
-            return
         children = len(self._below.get("", ()))
+        if self._subgroups:
+            if not self._check_inner(spec, "spec", "", children) and spec.min_member:
+                self._warn_floor(spec.min_member, children)
+            return
         if spec.min_sub_group is not None:
-            self._check_children_count("spec", spec.min_sub_group, children, "the PodGroup", said=bool(spec.min_member))
-        elif spec.min_member:
-            self._warn_floor(spec.min_member, children)
+            if spec.min_member:
+                self._report.error("spec.minMember", _both_set(""), "keep minMember: there are no SubGroups to count")
+            message = "there are no SubGroups to count"
+            self._report.error("spec.minSubGroup", message, "count pods: write minMember instead")
+        elif spec.min_member == 0:
+            self._zero_minimum("spec.minMember", "the PodGroup")
 
     def _check_branch(self, subgroup: SubGroup, path: str, children: int) -> None:
-        if subgroup.min_sub_group is not None:
-            if subgroup.min_member:
-                self._both(path, subgroup.name, subgroup.min_member, subgroup.min_sub_group)
-            said = bool(subgroup.min_member)
-            self._check_children_count(path, subgroup.min_sub_group, children, f"branch {subgroup.name}", said=said)
-        elif subgroup.min_member:
+        if not self._check_inner(subgroup, path, subgroup.name, children) and subgroup.min_member:
             self._report.error(
                 f"{path}.minMember",
                 f"{subgroup.name} has {_plural(children, 'child', 'children')}, and pods are counted in leaves only",
                 self._hint_for_branch(subgroup.name, subgroup.min_member, children),
             )
 
+    def _check_inner(self, written: PodGroupSpec | SubGroup, path: str, name: str, children: int) -> bool:
+        """minSubGroup of a root or branch, and minMember beside it. False when there is no minSubGroup."""
+        members, minimum = written.min_member, written.min_sub_group
+        if minimum is None:
+            if not self._report.unread(f"{path}.minSubGroup"):
+                return False
+            if members:
+                self._report.error(f"{path}.minMember", _both_set(name), "keep one of them")
+            return True
+        who = f"branch {name}" if name else "the PodGroup"
+        hint = self._hint_for_both(name, members, minimum) if members else ""
+        if members:
+            self._report.error(f"{path}.minMember", _both_set(name), hint)
+        if minimum > children:
+            self._report.error(
+                f"{path}.minSubGroup",
+                f"{minimum} is more than the {_plural(children, 'direct child', 'direct children')} of {who}",
+                f"write at most {children}, or leave it out: then all of them are required",
+            )
+        elif members:
+            self._report.error(f"{path}.minSubGroup", _both_set(name), hint)
+        elif minimum == 0:
+            self._zero_minimum(f"{path}.minSubGroup", who)
+        return True
+
     def _check_leaf(self, subgroup: SubGroup, path: str) -> None:
         name = shown(subgroup.name)
         if subgroup.min_sub_group is not None:
             if subgroup.min_member:
-                message = f"minMember and minSubGroup are both set on {subgroup.name or 'this SubGroup'}"
-                self._report.error(f"{path}.minMember", message, "keep minMember: a leaf holds pods")
+                self._report.error(f"{path}.minMember", _both_set(subgroup.name), "keep minMember: a leaf holds pods")
             self._report.error(
                 f"{path}.minSubGroup",
                 f"{name} has no children to count: it is a leaf and holds pods",
@@ -217,27 +253,13 @@ class _Minimums:
         elif subgroup.min_member == 0:
             self._zero_minimum(f"{path}.minMember", f"leaf {subgroup.name}")
 
-    def _both(self, path: str, name: str, members: int, children: int) -> None:
-        message = f"minMember and minSubGroup are both set on {name or 'the PodGroup'}"
-        hint = "keep one: pods are counted in leaves, children in branches"
+    def _hint_for_both(self, name: str, members: int, minimum: int) -> str:
         pods = self._pods.get(name)
-        if pods == members and self._nodes[name].children:
-            hint = f"remove minMember: minSubGroup: {children} asks for these {pods} pods already (muster migrate)"
-        elif pods is not None and self._nodes[name].children:
-            hint = f"keep one: minSubGroup: {children} asks for {pods} pods, minMember for {members}"
-        self._report.error(f"{path}.minMember", message, hint)
-        if self._nodes.get(name) is None or self._nodes[name].children:
-            self._report.error(f"{path}.minSubGroup", message, hint)
-
-    def _check_children_count(self, path: str, minimum: int, children: int, who: str, *, said: bool) -> None:
-        if minimum > children:
-            self._report.error(
-                f"{path}.minSubGroup",
-                f"{minimum} is more than the {_plural(children, 'direct child', 'direct children')} of {who}",
-                f"write at most {children}, or leave it out: then all of them are required",
-            )
-        elif minimum == 0 and not said:
-            self._zero_minimum(f"{path}.minSubGroup", who)
+        if pods is None or minimum > len(self._nodes[name].children):
+            return "keep one: pods are counted in leaves, children in branches"
+        if pods == members:
+            return f"remove minMember: minSubGroup: {minimum} asks for these {pods} pods already (muster migrate)"
+        return f"keep one: minSubGroup: {minimum} asks for {pods} pods, minMember for {members}"
 
     def _warn_floor(self, members: int, children: int) -> None:
         hint = f"it counts pods, and all {children} direct children are required"
@@ -270,6 +292,10 @@ class _Minimums:
             self._report.error(path, message, "write 1 or more, or set validation.zeroMinimum in the configuration")
         elif self._zero != ALLOW:
             self._report.warn(path, message, "it can start without any of its pods")
+
+
+def _both_set(name: str) -> str:
+    return f"minMember and minSubGroup are both set on {name or 'the PodGroup'}"
 
 
 def _plural(count: int, one: str, many: str) -> str:

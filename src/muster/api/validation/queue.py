@@ -1,5 +1,6 @@
 """The rules of a Queue, alone and among the others."""
 
+import math
 from collections.abc import Mapping
 
 from muster.api.documents import shown
@@ -17,11 +18,9 @@ def check_queue(queue: Queue, report: Report, context: Context) -> None:
         resource: QueueResource | None = getattr(queue.spec.resources, name)
         if resource is not None:
             _check_amounts(resource, f"spec.resources.{name}", report)
-    if context.queues is None:
-        return
-    queues = {**context.queues, queue.metadata.name: queue}
+    queues = {**(context.queues or {}), queue.metadata.name: queue}
     parent = queue.spec.parent_queue
-    if parent and parent not in queues:
+    if parent and parent not in queues and context.queues is not None:
         hint = Nearest(queues).hint(parent) or "its gangs are held until the parent exists"
         report.warn("spec.parentQueue", f"the queue {shown(parent)} does not exist", hint)
     _check_cycle(queue, queues, report)
@@ -66,13 +65,15 @@ def _check_quota_sum(parent: Queue, queues: Mapping[str, Queue], report: Report,
     children = [other for other in queues.values() if other.spec.parent_queue == parent.metadata.name]
     for name in RESOURCES:
         own: QueueResource | None = getattr(parent.spec.resources, name)
-        if own is None or own.quota == UNLIMITED:
+        if own is None or own.quota < 0:
             continue
         resources = [getattr(child.spec.resources, name) for child in children]
-        total = sum(resource.quota for resource in resources if resource is not None and resource.quota > 0)
-        if total > own.quota:
+        quotas = [resource.quota for resource in resources if resource is not None]
+        total = math.inf if UNLIMITED in quotas else sum(quota for quota in quotas if quota > 0)
+        if children and total > own.quota:
+            words = "are unlimited" if total == math.inf else f"sum up to {total:g}"
             report.warn(
                 f"spec.resources.{name}.quota",
-                f"the child queues' quotas{whose} sum up to {total:g}, more than the {own.quota:g} of the parent",
+                f"the child queues' quotas{whose} {words}, more than the {own.quota:g} of the parent",
                 "the guarantees can't all be kept: raise the parent's quota or lower the children's",
             )

@@ -27,7 +27,7 @@ def check_topology(topology: Topology, old: Topology | None, report: Report) -> 
     if old is not None:
         before = [level.node_label for level in old.spec.levels]
         if before != [level.node_label for level in levels]:
-            message = f"the labels of a Topology stay as they were created: {', '.join(before)}"
+            message = f"the labels of a Topology stay as they were created: {', '.join(filter(None, before))}"
             report.error("spec.levels", message, "create a new Topology with another name")
 
 

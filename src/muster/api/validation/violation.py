@@ -17,10 +17,10 @@ class Violation(NamedTuple):
 
 
 class Report:
-    """Collects violations. Where a field could not be read, the rules at, above and below it have nothing to add."""
+    """Collects violations. At and below a field that could not be read, the rules have nothing to add."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        self.violations = [Violation(ERROR, *problem[:3]) for problem in problems]
+        self.violations = [Violation(_severity(problem.path), *problem[:3]) for problem in problems]
         self._unread = {problem.path for problem in problems if problem.unread}
         self._above_unread = {prefix for path in self._unread for prefix in _prefixes(path)}
 
@@ -31,13 +31,17 @@ class Report:
         self._add(Violation(WARNING, path, message, hint))
 
     def unread(self, path: str) -> bool:
-        """Whether this very field could not be read."""
-        return path in self._unread
+        """Whether this field is there but could not be read, as a whole or in part."""
+        return path in self._above_unread
 
     def _add(self, violation: Violation) -> None:
-        path = violation.path
-        if path not in self._above_unread and not any(prefix in self._unread for prefix in _prefixes(path)):
+        if not any(prefix in self._unread for prefix in _prefixes(violation.path)):
             self.violations.append(violation)
+
+
+def _severity(path: str) -> str:
+    """A status is what a scheduler wrote: what can't be read of it is not used, but makes no object invalid."""
+    return WARNING if path.partition(".")[0].partition("[")[0] == "status" else ERROR
 
 
 def _prefixes(path: str) -> list[str]:

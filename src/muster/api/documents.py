@@ -63,7 +63,7 @@ class Problem(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One document of a file. Without a value it could not be read, and `problems` says why."""
+    """One document of a file. One that could not be read has no value, and `problems` says why."""
 
     number: int
     line: int

@@ -268,7 +268,7 @@ def _broken_note(value: Any, shape: Shape) -> tuple[str, str] | None:
             return ("must not be negative" if least == 0 else f"must not be less than {least}"), ""
         most = notes.get("maximum", INT32_MAX if notes.get("format") == "int32" else 2**63 - 1)
         if abs(value) > most:
-            return f"must not be over {most}", ""
+            return (f"must not be over {most}" if value > 0 else f"must not be less than -{most}"), ""
     if isinstance(value, list) and not notes.get("minItems", 0) <= len(value) <= notes.get("maxItems", math.inf):
         return f"must have {_range(notes.get('minItems', 0), notes.get('maxItems'))} items, not {len(value):,}", ""
     if isinstance(value, dict) and len(value) > notes.get("maxProperties", math.inf):

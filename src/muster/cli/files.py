@@ -97,7 +97,8 @@ def _taken_apart(file: str, document: Document) -> Iterator[Source]:
             waiting[:0] = [_typed(item, value, item_kind) for item in value["items"]]
             if problems:
                 yield Source(file, document.number, None, problems)
-        else:
+        elif value is not None or problems:
+            # A document that says `null` is an empty one, as for kubectl.
             yield Source(file, document.number, value, problems)
         problems = []
 

@@ -273,12 +273,14 @@ def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: 
 
 def minimum_in_words(tree: Tree) -> str:
     """The root's minimum in one phrase: `minimum 24 pods, any 3 of 4`."""
-    root, pods = tree.nodes[0], minimum_pods(tree)[0]
-    phrase = f"minimum {pods} pod{'' if pods == 1 else 's'}"
+    root, pods = tree.nodes[0], minimum_pods(tree)
+    phrase = f"minimum {pods[0]} pod{'' if pods[0] == 1 else 's'}"
     if not root.children:
         return phrase
     phrase += ", " + count_in_words(root)
-    return f"{phrase}, at least {root.floor} pods in all" if root.floor else phrase
+    # A floor that the children reach anyway adds nothing.
+    binds = root.floor > sum(pods[child] for child in root.children)
+    return f"{phrase}, at least {root.floor} pods in all" if binds else phrase
 
 
 def count_in_words(node: Node) -> str:

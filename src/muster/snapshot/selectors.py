@@ -1,0 +1,152 @@
+"""Which nodes a pod may go to: labels, affinity, taints, readiness, as one mask over all nodes.
+
+A table of the nodes answers each question about a label once for all nodes; pods of one shape share the answer.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from muster.api.core import LabelRequirement, Node, NodeSelector, NodeSelectorTerm, PodSpec, Taint, Toleration
+from muster.api.tree import NONE
+
+Mask = npt.NDArray[np.bool_]
+Scores = npt.NDArray[np.int64]
+
+NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE = "NoSchedule", "NoExecute", "PreferNoSchedule"
+# How kube-scheduler sees a cordoned node: tolerating this taint is tolerating the cordon.
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+
+
+class Column:
+    """One label over all nodes: its distinct values, and which of them each node has (NONE: it lacks the label)."""
+
+    def __init__(self, values: Sequence[str | None]) -> None:
+        self._codes: dict[str, int] = {}
+        self._code_of = np.array(
+            [NONE if value is None else self._codes.setdefault(value, len(self._codes)) for value in values],
+            dtype=np.int32,
+        )
+
+    def where(self, holds: Callable[[str], bool]) -> Mask:
+        """The nodes whose value is there and `holds`; asked once per distinct value."""
+        # One place more at the end: code NONE, which is -1, finds it, and it is never met.
+        met = np.zeros(len(self._codes) + 1, dtype=bool)
+        met[:-1] = [holds(value) for value in self._codes]
+        return met[self._code_of]
+
+
+class NodeTable:
+    """The nodes of a snapshot in the order of their rows, with their labels and taints by column."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._names = Column([node.metadata.name for node in nodes])
+        self._columns: dict[str, Column] = {}
+        self.ready: Mask = np.array([is_ready(node) for node in nodes], dtype=bool)
+        self._taint_rows: dict[Taint, list[int]] = {}
+        for row, node in enumerate(nodes):
+            for taint in (*node.spec.taints, *((_CORDON,) if node.spec.unschedulable else ())):
+                self._taint_rows.setdefault(taint, []).append(row)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def column(self, label: str) -> Column:
+        """The label over all nodes. An empty value is a value."""
+        if label not in self._columns:
+            self._columns[label] = Column([node.metadata.labels.get(label) for node in self._nodes])
+        return self._columns[label]
+
+    def allowed(self, spec: PodSpec) -> Mask:
+        """The nodes that the pod's own rules and the nodes' taints allow, and that are ready."""
+        mask = self.ready.copy()
+        for label, value in spec.node_selector.items():
+            mask &= self.column(label).where(value.__eq__)
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        if affinity is not None and affinity.required_during_scheduling_ignored_during_execution is not None:
+            mask &= self._selected(affinity.required_during_scheduling_ignored_during_execution)
+        for taint, rows in self._taint_rows.items():
+            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(spec.tolerations, taint):
+                mask[rows] = False
+        return mask
+
+    def liked(self, spec: PodSpec) -> Scores:
+        """How much the pod likes each node: weights of its preferred terms, less one per taint that only prefers."""
+        scores = np.zeros(len(self), dtype=np.int64)
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        if affinity is not None:
+            for preferred in affinity.preferred_during_scheduling_ignored_during_execution:
+                scores += preferred.weight * self._meets_term(preferred.preference)
+        for taint, rows in self._taint_rows.items():
+            if taint.effect == PREFER_NO_SCHEDULE and not tolerates(spec.tolerations, taint):
+                scores[rows] -= 1
+        return scores
+
+    def _selected(self, selector: NodeSelector) -> Mask:
+        """One of the terms holds; without terms nothing does."""
+        mask = np.zeros(len(self), dtype=bool)
+        for term in selector.node_selector_terms:
+            mask |= self._meets_term(term)
+        return mask
+
+    def _meets_term(self, term: NodeSelectorTerm) -> Mask:
+        """All conditions hold; a term without conditions selects nothing."""
+        if not term.match_expressions and not term.match_fields:
+            return np.zeros(len(self), dtype=bool)
+        mask = np.ones(len(self), dtype=bool)
+        for expression in term.match_expressions:
+            mask &= _meets(self.column(expression.key), expression)
+        for field in term.match_fields:
+            known = field.key == "metadata.name" and field.operator in ("In", "NotIn")
+            mask &= _meets(self._names, field) if known else False
+        return mask
+
+
+def _meets(column: Column, requirement: LabelRequirement) -> Mask:
+    """Which nodes meet one condition; an operator that nobody knows is met by none."""
+    operator, values = requirement.operator, frozenset(requirement.values)
+    if operator == "In":
+        return column.where(values.__contains__)
+    if operator == "NotIn":
+        return ~column.where(values.__contains__)
+    if operator == "Exists":
+        return column.where(lambda value: True)
+    if operator == "DoesNotExist":
+        return ~column.where(lambda value: True)
+    bound = _whole(requirement.values[0]) if operator in ("Gt", "Lt") and len(requirement.values) == 1 else None
+    return column.where(lambda value: _compares(_whole(value), operator, bound))
+
+
+def _compares(number: int | None, operator: str, bound: int | None) -> bool:
+    if number is None or bound is None:
+        return False
+    return number > bound if operator == "Gt" else number < bound
+
+
+def _whole(text: str) -> int | None:
+    """An integer as Go's ParseInt reads it."""
+    return int(text) if re.fullmatch(r"[-+]?[0-9]{1,19}", text) else None
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Whether one of the tolerations accepts the taint."""
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    # Without a key only Exists matches everything.
+    return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def is_ready(node: Node) -> bool:
+    """A node without a Ready condition is ready: files rarely have one."""
+    return all(condition.status == "True" for condition in node.status.conditions if condition.type == "Ready")

@@ -1,0 +1,140 @@
+"""What a pod asks of a node: the sums and maxima of Kubernetes, ports, and what is recognised but not supported."""
+
+import pytest
+
+from muster.api.core import Pod
+from muster.api.kinds import CORE_KINDS, read_object
+from muster.errors import BadObject
+from muster.snapshot.requests import host_ports_of, ports_clash, request_of, unsupported_fields
+
+POD = CORE_KINDS[0]
+
+
+def pod(spec=None, **metadata) -> Pod:
+    found, problems = read_object({"metadata": metadata, "spec": spec or {}}, POD)
+    assert problems == []
+    return found
+
+
+def container(limits=None, **requests):
+    return {"resources": {"requests": requests, **({"limits": limits} if limits else {})}}
+
+
+def sidecar(**requests):
+    return {**container(**requests), "restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, {}, id="nothing but itself"),
+        pytest.param({"containers": [container(cpu="500m", memory="1Gi")]}, {"cpu": 500, "memory": 2**30}, id="one"),
+        pytest.param(
+            {"containers": [container(cpu="500m"), container(cpu="0.25", memory="1")]},
+            {"cpu": 750, "memory": 1},
+            id="containers add up",
+        ),
+        pytest.param(
+            {"containers": [container({"nvidia.com/gpu": 8})]}, {"nvidia.com/gpu": 8}, id="a limit alone is a request"
+        ),
+        pytest.param(
+            {"containers": [container({"cpu": "4"}, cpu="1")]}, {"cpu": 1000}, id="a request wins over its limit"
+        ),
+        pytest.param(
+            {"containers": [container(cpu="1")], "initContainers": [container(cpu="3"), container(cpu="2")]},
+            {"cpu": 3000},
+            id="init containers run one after the other",
+        ),
+        pytest.param(
+            {"containers": [container(cpu="1")], "initContainers": [sidecar(cpu="1"), container(cpu="3")]},
+            {"cpu": 4000},
+            id="a sidecar stays while later ones start",
+        ),
+        pytest.param(
+            {"containers": [container(cpu="3")], "initContainers": [container(cpu="2"), sidecar(cpu="1")]},
+            {"cpu": 4000},
+            id="a sidecar runs beside the containers",
+        ),
+        pytest.param(
+            {"containers": [container(cpu="1")], "overhead": {"cpu": "250m", "memory": "64"}},
+            {"cpu": 1250, "memory": 64},
+            id="overhead comes on top",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu="1", memory="5"), container(cpu="1")],
+                "resources": {"requests": {"cpu": "1500m", "nvidia.com/gpu": 1}},
+            },
+            {"cpu": 1500, "memory": 5},
+            id="what the pod states for itself wins, for cpu and memory",
+        ),
+        pytest.param({"containers": [container(cpu="0", memory="0")]}, {}, id="zero is nothing"),
+    ],
+)
+def test_request(spec, expected):
+    """Every pod takes one place beside what its containers ask for."""
+    assert request_of(pod(spec).spec) == {**expected, "pods": 1}
+
+
+def test_an_amount_that_is_no_quantity_is_an_error():
+    with pytest.raises(BadObject, match="lots"):
+        request_of(pod({"containers": [container(cpu="lots")]}).spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata", "expected"),
+    [
+        pytest.param({}, {}, [], id="nothing"),
+        pytest.param({"affinity": {"nodeAffinity": {}}}, {}, [], id="node affinity is supported"),
+        pytest.param({"affinity": {"podAffinity": {"x": 1}}}, {}, ["spec.affinity.podAffinity"], id="affinity"),
+        pytest.param({"affinity": {"podAffinity": {}}}, {}, [], id="an empty one asks for nothing"),
+        pytest.param(
+            {"affinity": {"podAntiAffinity": {"x": 1}}}, {}, ["spec.affinity.podAntiAffinity"], id="anti-affinity"
+        ),
+        pytest.param({"topologySpreadConstraints": [{}]}, {}, ["spec.topologySpreadConstraints"], id="spread"),
+        pytest.param({"resourceClaims": [{"name": "a"}]}, {}, ["spec.resourceClaims"], id="claims"),
+        pytest.param(
+            {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
+            {},
+            ["spec.volumes[1].persistentVolumeClaim"],
+            id="volumes",
+        ),
+        pytest.param(
+            {}, {"annotations": {"gpu-fraction": "0.5"}}, ["metadata.annotations.gpu-fraction"], id="fraction"
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named(spec, metadata, expected):
+    """A field that can't be honoured is never ignored."""
+    assert unsupported_fields(pod(spec, **metadata)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        pytest.param({"hostPort": 80}, {"hostPort": 80}, True, id="the same"),
+        pytest.param({"hostPort": 80}, {"hostPort": 81}, False, id="another port"),
+        pytest.param({"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, False, id="another protocol"),
+        pytest.param({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, False, id="IPs"),
+        pytest.param({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, True, id="all IPs include each"),
+        pytest.param(
+            {"hostPort": 80, "hostIP": "0.0.0.0"}, {"hostPort": 80, "hostIP": "::1"}, True, id="0.0.0.0 is all"
+        ),
+        pytest.param({"containerPort": 80}, {"containerPort": 80}, False, id="no host ports"),
+    ],
+)
+def test_host_ports(one, other, clash):
+    mine, theirs = (host_ports_of(pod({"containers": [{"ports": [port]}]}).spec) for port in (one, other))
+    assert ports_clash(mine, theirs) == clash
+    assert ports_clash(theirs, mine) == clash
+
+
+def test_only_init_containers_that_stay_keep_their_ports():
+    port = {"ports": [{"hostPort": 80}]}
+    assert host_ports_of(pod({"initContainers": [port]}).spec) == []
+    assert host_ports_of(pod({"initContainers": [{**port, "restartPolicy": "Always"}]}).spec) == [("", "TCP", 80)]
+
+
+def test_a_pod_on_the_host_network_takes_its_container_ports():
+    spec = pod({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}).spec
+    assert host_ports_of(spec) == [("", "TCP", 80)]

@@ -1,0 +1,57 @@
+"""What every node has and what its pods hold, kept up to date pod by pod, so that no cycle adds anything up again."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Amounts = npt.NDArray[np.int64]
+
+ALLOCATABLE, HELD, RELEASING = 0, 1, 2
+
+
+class Room:
+    """Three tables of node × resource. Rows and columns are given out once and stay; `table` puts them in order."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._columns: dict[str, int] = {}
+        self._tables: Amounts = np.zeros((3, 16, 8), dtype=np.int64)
+
+    @property
+    def resources(self) -> list[str]:
+        """All resources that anybody has or asks for, by name."""
+        return sorted(self._columns)
+
+    def set(self, node: str, amounts: Mapping[str, int]) -> None:
+        """What the node has for pods."""
+        columns = [self._column(resource) for resource in amounts]
+        row = self._row(node)
+        self._tables[ALLOCATABLE, row] = 0
+        self._tables[ALLOCATABLE, row, columns] = list(amounts.values())
+
+    def add(self, table: int, node: str, request: Mapping[str, int], sign: int = 1) -> None:
+        """One pod more, or with sign -1 one less, in one of the tables. A node that is not there yet may come."""
+        columns = [self._column(resource) for resource in request]
+        row = self._row(node)
+        self._tables[table, row, columns] += sign * np.fromiter(request.values(), dtype=np.int64, count=len(request))
+
+    def table(self, table: int, nodes: Sequence[str], resources: Sequence[str]) -> Amounts:
+        """A copy of one table with these rows and columns."""
+        rows = [self._row(node) for node in nodes]
+        columns = [self._column(resource) for resource in resources]
+        copied: Amounts = self._tables[table][np.ix_(rows, columns)]
+        return copied
+
+    def _row(self, node: str) -> int:
+        return self._place(self._rows, node, 1)
+
+    def _column(self, resource: str) -> int:
+        return self._place(self._columns, resource, 2)
+
+    def _place(self, places: dict[str, int], name: str, axis: int) -> int:
+        if name not in places:
+            places[name] = len(places)
+            if len(places) > self._tables.shape[axis]:
+                self._tables = np.concatenate([self._tables, np.zeros_like(self._tables)], axis=axis)
+        return places[name]

@@ -47,7 +47,8 @@ _WORDS: dict[str, Any] = {
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """What is read at most."""
 
-    max_file_bytes: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 256 * 1024 * 1024
+    max_file_bytes: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 64 * 1024 * 1024
+    max_documents: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 100_000
     max_document_bytes: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 1024 * 1024
     max_depth: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": 200})] = 100
 
@@ -86,6 +87,10 @@ def read(data: bytes, limits: Limits | None = None) -> list[Document]:
     documents: list[Document] = []
     for line, chunk in _split_yaml(text):
         number = len(documents) + 1
+        if number > limits.max_documents:
+            message = f"more than {limits.max_documents:,} documents: the rest is not read"
+            documents.append(Document(number, line, None, [Problem("", message, "split the file")]))
+            break
         found = _read_json(number, line, chunk, limits) or [_read_yaml(number, line, chunk, limits)]
         documents.extend(found)
     return documents

@@ -53,7 +53,7 @@ def test_config_says_where_each_value_comes_from(muster, tmp_path, monkeypatch):
     assert found["defaultQueue"] == ("from-file", f"file {file}")
     assert found["validation.zeroMinimum"] == ("Allow", "environment MUSTER_VALIDATION_ZERO_MINIMUM")
     assert found["input.maxDepth"] == (70, "flag --set")
-    assert found["input.maxFileBytes"] == (268435456, "default")
+    assert found["input.maxFileBytes"] == (67108864, "default")
 
 
 def test_config_file_by_environment_and_before_the_command(muster, tmp_path, monkeypatch):

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from muster.api import quantity
 from muster.api.core import Pod
 from muster.api.crd import custom_resource_definitions
-from muster.api.documents import read, write_yaml
+from muster.api.documents import read
 from muster.api.kinds import decode
 from muster.api.podgroup import PodGroup
 from muster.api.tree import core, minimum_pods, normal_form, satisfied
 from muster.api.validation import Context, validate
+from muster.api.writing import write_yaml
 
 EXAMPLES = str(Path(__file__).parents[1] / "examples")
 COMMANDS = {

@@ -11,9 +11,10 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from muster.api.documents import Limits, Problem, child_path, plain_scalar, shown
+from muster.api.documents import Limits, Problem, child_path, shown
 from muster.api.model import note
 from muster.api.nearest import Nearest
+from muster.api.scalars import plain_scalar
 from muster.api.schema import OBJECT, Shape, conform, shape_of
 from muster.api.validation.context import Settings
 from muster.errors import UsageError

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import documents
+from muster.api.scalars import plain_scalar
+from muster.api.writing import write_yaml
 from muster.errors import UnreadableInput
 
 # PyYAML writes YAML 1.1: a text such as 1e3 or 0o17 is a number in YAML 1.2, and stands there without quotes.
-words = st.text(max_size=12).filter(lambda text: isinstance(documents.plain_scalar(text), str) or text == "")
+words = st.text(max_size=12).filter(lambda text: isinstance(plain_scalar(text), str) or text == "")
 texts = st.one_of(
     words, st.sampled_from(["yes", "null", "true", "---", "- a", "a: b", "#", "2026-01-31", "007", "0x", "~"])
 )
@@ -61,7 +63,7 @@ def test_json_is_read_back(values: list[Any], indent: int | None, ascii_only: bo
 @given(st.lists(data, min_size=1, max_size=4))
 def test_what_we_write_is_read_back_by_all(values: list[Any]) -> None:
     """What muster writes means the same to itself and to a reader of YAML 1.1."""
-    text = documents.write_yaml(values)
+    text = write_yaml(values)
     assert plain(documents.read(text.encode())) == [(repr(value), []) for value in values]
     assert repr(list(yaml.safe_load_all(text))) == repr(values)
 

@@ -5,9 +5,8 @@ plain data. `yes`, `on` and dates stay text, as in YAML 1.2. A key that stands t
 """
 
 import json
-import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import yaml
 
+from muster.api.scalars import is_doubtful, kubectl_scalar, plain_scalar
 from muster.errors import UnreadableInput
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -22,8 +22,6 @@ _MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 # Possessive throughout: a comment must not be tried in parts, which takes exponential time.
 _EMPTY = re.compile(r"(?:---|\.\.\.)?+(?:[ \t\r\n]|#[^\n]*+|^%[^\n]*+)*+\Z", re.MULTILINE)
 _LIST_KIND = re.compile(r"""^["']?kind["']?[ \t]*:[ \t]*["']?[A-Za-z]*List["']?[ \t]*\r?$""", re.MULTILINE)
-# Text that can stand as a block: printable lines without white space at either end.
-_BLOCK = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?\n)+")
 _JSON_START = re.compile(r"(?:(?:---|\.\.\.)(?=[ \t\r\n]))?+(?:[ \t\r\n]|#[^\n]*+)*+(?=\{)")
 _JSON_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*+)*+")
 _JSON_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|[\[\]{}]')
@@ -31,17 +29,6 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|[\[\]{}]')
 _MAX_UNREAD_JSON = 100
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 _TEXT_TAG = "tag:yaml.org,2002:str"
-
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})|0x[0-9a-fA-F]{1,16}|0o[0-7]{1,22}")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,40}|[0-9]{1,40}(?:\.[0-9]{0,40})?)(?:[eE][-+]?[0-9]{1,4})?")
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
-}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -64,12 +51,17 @@ class Problem(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One document of a file. One that could not be read has no value, and `problems` says why."""
+    """One document of a file. One that could not be read has no value, and `problems` says why.
+
+    `doubts` are unquoted scalars that kubectl reads differently; `text` is the document as it was written.
+    """
 
     number: int
     line: int
     value: Any
     problems: list[Problem]
+    doubts: list[Problem]
+    text: str
 
 
 def read(data: bytes, limits: Limits | None = None) -> list[Document]:
@@ -89,22 +81,11 @@ def read(data: bytes, limits: Limits | None = None) -> list[Document]:
         number = len(documents) + 1
         if number > limits.max_documents:
             message = f"more than {limits.max_documents:,} documents: the rest is not read"
-            documents.append(Document(number, line, None, [Problem("", message, "split the file")]))
+            documents.append(_unread(number, line, "", Problem("", message, "split the file")))
             break
         found = _read_json(number, line, chunk, limits) or [_read_yaml(number, line, chunk, limits)]
         documents.extend(found)
     return documents
-
-
-def plain_scalar(text: str) -> Any:
-    """What an unquoted YAML 1.2 scalar means. Digits that start with 0 stay text: YAML versions disagree on them."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if _INT.fullmatch(text):
-        return int(text, 0)
-    if _FLOAT.fullmatch(text) and not re.match(r"[-+]?0[0-9]", text):
-        return float(text)
-    return text
 
 
 def child_path(path: str, key: str | int) -> str:
@@ -146,7 +127,8 @@ def _split_yaml(text: str) -> Iterator[tuple[int, str]]:
 def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
     size = len(text.encode())
     if size > limits.max_document_bytes and not _LIST_KIND.search(text):
-        return Document(number, line, None, [_too_large("", size, limits)])
+        return _unread(number, line, text, _too_large("", size, limits))
+    written = text
     builder = _Builder(limits.max_depth)
     # The parser does not take the end of the document before for a start.
     text = "   " + text[3:] if text.startswith("...") else text
@@ -157,14 +139,18 @@ def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
         mark = error.problem_mark or error.context_mark
         where = f"line {line + mark.line}, column {mark.column + 1}: " if mark else ""
         what = error.problem or error.context or "can't be read"
-        return Document(number, line, None, [Problem("", f"not YAML: {where}{what}")])
+        hint = "check brackets, quotes and indentation there"
+        return _unread(number, line, written, Problem("", f"not YAML: {where}{what}", hint))
     except yaml.YAMLError as error:
-        return Document(number, line, None, [Problem("", f"not YAML: {shown(str(error))}")])
+        return _unread(number, line, written, Problem("", f"not YAML: {shown(str(error))}", "save it as plain text"))
     except _RefusedError as refused:
-        return Document(
-            number, line, None, [Problem("", f"line {line + refused.line}: {refused.message}", refused.hint)]
-        )
-    return Document(number, line, builder.value, builder.problems)
+        problem = Problem("", f"line {line + refused.line}: {refused.message}", refused.hint)
+        return _unread(number, line, written, problem)
+    return Document(number, line, builder.value, builder.problems, builder.doubts, written)
+
+
+def _unread(number: int, line: int, text: str, problem: Problem) -> Document:
+    return Document(number, line, None, [problem], [], text)
 
 
 def _read_json(number: int, line: int, text: str, limits: Limits) -> list[Document]:
@@ -187,7 +173,8 @@ def _read_json(number: int, line: int, text: str, limits: Limits) -> list[Docume
                 return []
             refused = _unread_json(error, first_line, limits)
         problems = [refused] if refused else _twice(value, twice)
-        documents.append(Document(number + len(documents), line, None if refused else value, problems))
+        value = None if refused else value
+        documents.append(Document(number + len(documents), line, value, problems, [], text[at:end]))
         at = _space_end(text, end)
     return documents
 
@@ -287,33 +274,16 @@ def _too_large(path: str, size: int, limits: Limits) -> Problem:
     )
 
 
-def write_yaml(values: Iterable[Any]) -> str:
-    """The values as YAML documents that mean the same to readers of YAML 1.1 and 1.2."""
-    return yaml.dump_all(
-        values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, explicit_start=True, line_break="\n"
-    )
-
-
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Never writes an alias, and quotes every text that some YAML version would read as something else."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    ambiguous = not isinstance(plain_scalar(text), str) or text[:1].isdigit()
-    style = "|" if _BLOCK.fullmatch(text) else None
-    return dumper.represent_scalar(_TEXT_TAG, text, style="'" if ambiguous else style)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
 class _RefusedError(Exception):
     def __init__(self, line: int, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.line, self.message, self.hint = line, message, hint
+
+
+def _doubt(path: str, text: str) -> Problem:
+    other = shown(kubectl_scalar(text))
+    message = f"unquoted {text[:60]} is {other} to kubectl, but text to YAML 1.2"
+    return Problem(path, message, f'write "{text[:60]}", or {other} if that is meant', unread=False)
 
 
 def _line(event: yaml.Event) -> int:
@@ -326,6 +296,7 @@ class _Builder:
     def __init__(self, max_depth: int) -> None:
         self.value: Any = None
         self.problems: list[Problem] = []
+        self.doubts: list[Problem] = []
         self._max_depth = max_depth
         self._started = False
         self._open: list[Any] = []
@@ -335,7 +306,9 @@ class _Builder:
 
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
-            self._put(self._scalar(event), event)
+            path = self._put(self._scalar(event), event)
+            if event.implicit[0] and event.tag is None and is_doubtful(event.value):
+                self.doubts.append(_doubt(path, event.value))
         elif isinstance(event, yaml.MappingStartEvent):
             self._start({}, event)
         elif isinstance(event, yaml.SequenceStartEvent):

@@ -20,9 +20,14 @@ CountOrExpression = Annotated[int | str, note("A number, or an expression that g
 class KindReference(Model, frozen=True, kw_only=True):
     """A Kubernetes kind."""
 
-    group: Annotated[str, note("The API group; empty for core kinds.", maxLength=253)] = ""
-    version: Annotated[str, note("The version, or * for any.", maxLength=63)] = "*"
-    kind: Annotated[str, note("The kind.", minLength=1, maxLength=63)]
+    group: Annotated[
+        str,
+        note("The API group; empty for core kinds.", maxLength=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"),
+    ] = ""
+    version: Annotated[
+        str, note("The version, or * for any.", maxLength=63, pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")
+    ] = "*"
+    kind: Annotated[str, note("The kind.", minLength=1, maxLength=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 
 
 class Lookup(Model, frozen=True, kw_only=True):

@@ -106,11 +106,12 @@ def read_object(document: dict[str, Any], kind: Kind, *, strict: bool = True) ->
         field = shape.fields.get(key)
         if field is not None:
             fitting[key] = conform(value, field, key, problems, strict=strict and key == "spec")
-        elif strict and key != "status":
+        elif strict and key != "status" and known.to(key):
+            # Strictness is about the spec; but what looks like a misspelled spec is one.
             problems.append(Problem(child_path("", key), "is not a known field", known.hint(key)))
     for name in shape.required:
         if name not in fitting:
-            problems.append(Problem(name, "is missing"))
+            problems.append(Problem(name, "is missing", f"add {name}"))
             fitting[name] = conform({}, shape.fields[name], name, [], strict=False)
     return msgspec.convert(fitting, kind.struct), problems
 

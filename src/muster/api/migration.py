@@ -12,6 +12,7 @@ from muster.api.documents import Problem, child_path
 from muster.api.kinds import POD_GROUP, kind_of, read_object
 from muster.api.podgroup import PodGroup
 from muster.api.tree import Tree, minimum_pods
+from muster.api.validation import ERROR, Context, validate
 from muster.api.validation.podgroup import tree_of
 
 PODS, SUBGROUPS = "pods", "subgroups"
@@ -65,10 +66,16 @@ class _Migration:
         tree = self._tree()
         if tree is not None:
             self._settle_minimums(tree)
-            self._move_constraints()
-            self._lift_sets(tree)
-            self._lift_global(tree)
-            self._drop_empty()
+            if not self._constraints_are_wrong():
+                self._move_constraints()
+                self._lift_sets(tree)
+                self._lift_global(tree)
+                self._drop_empty()
+
+    def _constraints_are_wrong(self) -> bool:
+        """What contradicts itself is not moved about: validation says what is wrong with it where it stands."""
+        found = validate(self.document, Context(), strict=False).violations
+        return any(one.severity == ERROR and one.path.startswith("spec.topologyConstraints") for one in found)
 
     def _tree(self) -> Tree | None:
         group, _ = read_object(self.document, POD_GROUP, strict=False)
@@ -139,11 +146,10 @@ class _Migration:
 
     def _settle_both(self, written: dict[str, Any], path: str, who: str, below: Sequence[int]) -> None:
         members, children = written["minMember"], written["minSubGroup"]
-        implied = sum(sorted(below)[:children]) if isinstance(children, int) and children > 0 else None
-        if members == implied:
+        sensible = type(children) is int and 0 < children <= len(below)
+        implied = sum(sorted(below)[:children]) if sensible else 0
+        if sensible and members == implied:
             self._drop_members(written, path, f"minSubGroup: {children} asks for these {members} pods already")
-        elif self.counts == SUBGROUPS and members == children:
-            self._drop_members(written, path, f"minSubGroup: {children} says the same")
         else:
             message = f"{who} sets minMember: {members} and minSubGroup: {children}, which asks for {implied} pods"
             hint = (
@@ -172,13 +178,9 @@ class _Migration:
         for name in list(by_name):
             path = child_path("spec.topologyConstraints.subGroups", name)
             target = subgroups.get(name)
-            if target is None:
-                self.questions.append(Problem(path, f"no SubGroup is called {name}", "which one is meant?"))
-            elif target.get("topologyConstraint"):
-                self.questions.append(Problem(path, f"{name} has two constraints", "which one is meant?"))
-            else:
-                target["topologyConstraint"] = by_name.pop(name)
-                self.changes.append(Change(path, f"moved to topologyConstraint of {name}"))
+            assert target is not None, "validation has looked"
+            target["topologyConstraint"] = by_name.pop(name)
+            self.changes.append(Change(path, f"moved to topologyConstraint of {name}"))
 
     def _lift_sets(self, tree: Tree) -> None:
         """A set of all children of one node is a constraint of that node."""
@@ -197,7 +199,7 @@ class _Migration:
             target = None
             if parent is not None and rows == set(parent.children):
                 target = by_name[parent.name] if parent.name else self.spec
-            if target is None or target.get("topologyConstraint") or not one.get("constraint"):
+            if target is None or target.get("topologyConstraint") or not _has_level(one.get("constraint")):
                 kept.append(one)
                 continue
             assert parent is not None
@@ -232,6 +234,11 @@ class _Migration:
             del self.spec["topologyConstraints"]
             if not any(change.path.startswith(path) for change in self.changes):
                 self.changes.append(Change(path, "removed: it was empty"))
+
+
+def _has_level(constraint: Any) -> bool:
+    levels = ("requiredTopologyLevel", "preferredTopologyLevel")
+    return isinstance(constraint, dict) and any(constraint.get(level) for level in levels)
 
 
 def _replace(written: dict[str, Any], old: str, new: str, value: Any) -> None:

@@ -70,8 +70,8 @@ class SubGroupSet(Model, frozen=True, kw_only=True):
     sub_groups: Annotated[
         list[Annotated[str, note("A SubGroup by name.", maxLength=63)]],
         note("The members: SubGroups that share a parent.", minItems=1, maxItems=MAX_SUBGROUPS),
-    ] = []
-    constraint: Annotated[TopologyConstraint, note("Holds all members in one domain.")] = TopologyConstraint()
+    ]
+    constraint: Annotated[TopologyConstraint, note("Holds all members in one domain.")]
 
 
 class TopologyConstraints(Model, frozen=True, kw_only=True):

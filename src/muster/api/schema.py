@@ -134,7 +134,8 @@ def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], stric
         return _conform_union(value, shape, path, problems, strict)
     mismatch = _type_mismatch(value, shape)
     if mismatch:
-        problems.append(Problem(path, f"must be {_WORDS[shape.kind]}, not {shown(value)}", mismatch.strip()))
+        hint = mismatch.strip() or f"write {_WORDS[shape.kind]}"
+        problems.append(Problem(path, f"must be {_WORDS[shape.kind]}, not {shown(value)}", hint))
         # A number where a name belongs still names something: what refers to it can be judged.
         return shown(value) if shape.kind == STRING and isinstance(value, int | float) else _LEFT_OUT
     broken = _broken_note(value, shape)
@@ -164,7 +165,7 @@ def _conform_union(value: Any, shape: Shape, path: str, problems: list[Problem],
         if not _type_mismatch(value, option):
             return _conform(value, option.noted(shape.notes), path, problems, strict)
     words = " or ".join(_WORDS[option.kind] for option in shape.options)
-    problems.append(Problem(path, f"must be {words}, not {shown(value)}"))
+    problems.append(Problem(path, f"must be {words}, not {shown(value)}", f"write {words}"))
     return _LEFT_OUT
 
 
@@ -175,7 +176,8 @@ def _conform_object(value: dict[str, Any], shape: Shape, path: str, problems: li
         field = shape.fields.get(key)
         if field is None:
             if strict:
-                problems.append(Problem(child_path(path, key), "is not a known field", known.hint(key)))
+                hint = known.hint(key) or f"known here: {', '.join(sorted(shape.fields))}"
+                problems.append(Problem(child_path(path, key), "is not a known field", hint))
             continue
         # Null is the same as absent, as everywhere in Kubernetes.
         found = _LEFT_OUT if item is None else _conform(item, field, child_path(path, key), problems, strict)
@@ -183,7 +185,8 @@ def _conform_object(value: dict[str, Any], shape: Shape, path: str, problems: li
             fitting[key] = found
     for name in shape.required:
         if value.get(name) is None:
-            problems.append(Problem(child_path(path, name), "is missing"))
+            words = _WORDS.get(shape.fields[name].kind, "a value")
+            problems.append(Problem(child_path(path, name), "is missing", f"add {name}: {words}"))
         if name not in fitting:
             fitting[name] = _zero(shape.fields[name])
     return fitting
@@ -241,7 +244,7 @@ def _type_mismatch(value: Any, shape: Shape) -> str | None:
 
 
 def _integer_hint(value: Any) -> str:
-    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,20}", value):
+    if isinstance(value, str) and re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,19})", value):
         return f"remove the quotes: {value}"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return f"write {int(value)}"
@@ -262,24 +265,28 @@ def _broken_note(value: Any, shape: Shape) -> tuple[str, str] | None:
         return _broken_text(value, notes)
     if isinstance(value, int | float):
         if "enum" in notes and value not in notes["enum"]:
-            return f"must be one of {_listed(notes['enum'])}, not {shown(value)}", ""
+            return f"must be one of {_listed(notes['enum'])}, not {shown(value)}", "write one of them"
         if "minimum" in notes and value < notes["minimum"]:
             least = notes["minimum"]
-            return ("must not be negative" if least == 0 else f"must not be less than {least}"), ""
+            says = "must not be negative" if least == 0 else f"must not be less than {least}"
+            return says, f"write {least} or more"
         most = notes.get("maximum", INT32_MAX if notes.get("format") == "int32" else 2**63 - 1)
-        if abs(value) > most:
-            return (f"must not be over {most}" if value > 0 else f"must not be less than -{most}"), ""
+        if value > most:
+            return f"must not be over {most}", f"write {most} or less"
+        if value < -most - 1:
+            return f"must not be less than {-most - 1}", f"write {-most - 1} or more"
     if isinstance(value, list) and not notes.get("minItems", 0) <= len(value) <= notes.get("maxItems", math.inf):
-        return f"must have {_range(notes.get('minItems', 0), notes.get('maxItems'))} items, not {len(value):,}", ""
+        wanted = _range(notes.get("minItems", 0), notes.get("maxItems"))
+        return f"must have {wanted} items, not {len(value):,}", f"write {wanted}"
     if isinstance(value, dict) and len(value) > notes.get("maxProperties", math.inf):
-        return f"must have at most {notes['maxProperties']:,} entries, not {len(value):,}", ""
+        return f"must have at most {notes['maxProperties']:,} entries, not {len(value):,}", "use fewer"
     return None
 
 
 def _broken_text(value: str, notes: dict[str, Any]) -> tuple[str, str] | None:
     if "enum" in notes and value not in notes["enum"]:
         words = [word for word in notes["enum"] if word]
-        return f"must be one of {_listed(words)}, not {shown(value)}", Nearest(words).hint(value)
+        return f"must be one of {_listed(words)}, not {shown(value)}", Nearest(words).hint(value) or "write one of them"
     if notes.get("x-muster-type") == "duration":
         try:
             duration.parse_ns(value)
@@ -288,12 +295,12 @@ def _broken_text(value: str, notes: dict[str, Any]) -> tuple[str, str] | None:
         return None
     wanted = notes.get("x-muster-says")
     if len(value) < notes.get("minLength", 0):
-        return (f"must be {wanted}" if wanted and value else "must not be empty"), ""
+        return (f"must be {wanted}" if wanted and value else "must not be empty"), "write something"
     if len(value) > notes.get("maxLength", math.inf):
         says = f"must be {wanted}" if wanted else f"must have at most {notes['maxLength']} characters"
-        return f"{says}; this has {len(value):,} characters", ""
+        return f"{says}; this has {len(value):,} characters", "shorten it"
     if "pattern" in notes and not re.fullmatch(notes["pattern"], value):
-        return f"must be {wanted or 'of the form ' + notes['pattern']}, not {shown(value)}", ""
+        return f"must be {wanted or 'of the form ' + notes['pattern']}, not {shown(value)}", "rename it"
     return None
 
 

@@ -20,6 +20,10 @@ class Source(NamedTuple):
     document: int
     value: Any
     problems: list[Problem]
+    # Unquoted scalars that kubectl reads differently, anywhere in the document.
+    doubts: list[Problem] = []
+    # The document as it was written; in a List all items share it.
+    text: str = ""
 
 
 def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
@@ -47,33 +51,42 @@ def read_document(name: str, limits: Limits) -> Any:
 
 
 def _files(names: Sequence[str]) -> Iterator[str]:
-    for name in dict.fromkeys(names):
-        if name != STDIN and Path(name).is_dir():
-            inside = sorted(
-                os.path.join(folder, file)
-                for folder, _, files in os.walk(name)
-                for file in files
-                if file.endswith(_ENDINGS)
-            )
-            if not inside:
-                raise UsageError(f"no {', '.join(_ENDINGS)} files in the folder {name}", "name another folder")
-            yield from inside
-        else:
-            yield name
+    """Every file once, folders with all regular files below them that look like documents."""
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise UsageError("-f has no name", "name a file, a folder, or - for standard input")
+        found = _inside(name) if name != STDIN and Path(name).is_dir() else [name]
+        for file in found:
+            if os.path.normpath(file) not in seen:
+                seen.add(os.path.normpath(file))
+                yield file
+
+
+def _inside(folder: str) -> list[str]:
+    found = sorted(
+        os.path.join(place, file)
+        for place, _, files in os.walk(folder)
+        for file in files
+        if file.lower().endswith(_ENDINGS) and os.path.isfile(os.path.join(place, file))
+    )
+    if not found:
+        raise UsageError(f"no {', '.join(_ENDINGS)} files in the folder {folder}", "name another folder")
+    return found
 
 
 def _documents(file: str, limits: Limits) -> list[Document]:
     try:
         return read(_bytes(file, limits), limits)
     except UnreadableInput as error:
-        return [Document(1, 1, None, [Problem("", error.message, error.hint)])]
+        return [Document(1, 1, None, [Problem("", error.message, error.hint)], [], "")]
 
 
 def _bytes(file: str, limits: Limits) -> bytes:
     """At most one byte more than the limit, which is enough to see that there are too many."""
     most = limits.max_file_bytes + 1
     if file == STDIN:
-        return sys.stdin.buffer.read(most)
+        return sys.stdin.buffer.read(most) if sys.stdin else b""
     try:
         with open(file, "rb") as stream:
             return stream.read(most)
@@ -84,23 +97,26 @@ def _bytes(file: str, limits: Limits) -> bytes:
 
 def _taken_apart(file: str, document: Document) -> Iterator[Source]:
     """The document itself, or the items when it is a List (of any kind, as kubectl prints them)."""
-    waiting = [document.value]
-    problems = document.problems
-    while waiting:
-        value = waiting.pop(0)
-        if (
-            isinstance(value, dict)
-            and str(value.get("kind", "")).endswith("List")
-            and isinstance(value.get("items"), list)
-        ):
-            item_kind = str(value["kind"]).removesuffix("List")
-            waiting[:0] = [_typed(item, value, item_kind) for item in value["items"]]
-            if problems:
-                yield Source(file, document.number, None, problems)
-        elif value is not None or problems:
-            # A document that says `null` is an empty one, as for kubectl.
-            yield Source(file, document.number, value, problems)
-        problems = []
+    number, problems, doubts, text = document.number, document.problems, document.doubts, document.text
+    if not _is_list(document.value):
+        # A document that says `null` is an empty one, as for kubectl.
+        if document.value is not None or problems:
+            yield Source(file, number, document.value, problems, doubts, text)
+        return
+    if problems:
+        yield Source(file, number, None, problems)
+    items = document.value.get("items")
+    if items is not None and not isinstance(items, list):
+        yield Source(file, number, None, [Problem("items", "must be a list", "a List holds objects in items")])
+        return
+    kind = document.value["kind"].removesuffix("List")
+    for item in items or []:
+        yield Source(file, number, _typed(item, document.value, kind), [], doubts, text)
+
+
+def _is_list(value: Any) -> bool:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return isinstance(kind, str) and kind.endswith("List")
 
 
 def _typed(item: Any, parent: dict[str, Any], kind: str) -> Any:

@@ -1,18 +1,19 @@
 """What to install and how it is set up: `muster crds`, `muster config`, `muster completion`."""
 
+import sys
 from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
 
-from muster.api.documents import write_yaml
+from muster.api.writing import write_yaml
 from muster.cli.options import load_config, with_config, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, tell
 from muster.config import variable_of
 
 
 @click.command(epilog="Example: muster crds | kubectl apply --server-side -f -")
-@with_output(YAML, JSON, NAME)
+@with_output(YAML, JSON, NAME, TABLE, WIDE)
 def crds(form: str) -> None:
     """Print the CustomResourceDefinitions of PodGroup, Queue, Topology and ResourceInterface."""
     from muster.api.crd import custom_resource_definitions
@@ -22,9 +23,18 @@ def crds(form: str) -> None:
         click.echo(write_yaml(made), nl=False)
     elif form == JSON:
         say_data({"apiVersion": "v1", "kind": "List", "items": made}, JSON)
-    else:
+    elif form == NAME:
         for one in made:
             say(f"customresourcedefinition.apiextensions.k8s.io/{one['metadata']['name']}")
+    else:
+        rows = [("NAME", "KIND", "VERSION", "SCOPE", "SHORT")]
+        for one in made:
+            spec = one["spec"]
+            short = ",".join(spec["names"].get("shortNames", []))
+            version = spec["versions"][0]["name"]
+            rows.append((one["metadata"]["name"], spec["names"]["kind"], version, spec["scope"], short))
+        for line in columns(rows):
+            say(line)
 
 
 @click.command(epilog="Example: muster config --set validation.zeroMinimum=Warn")
@@ -77,4 +87,5 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     click.echo(found(cli, {}, "muster", "_MUSTER_COMPLETE").source())
-    tell(f"next: {_SETUP[shell]}")
+    if sys.stdout.isatty():
+        tell(f"next: {_SETUP[shell]}")

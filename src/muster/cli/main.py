@@ -69,6 +69,11 @@ def cli(ctx: click.Context, config_file: str | None, flags: Sequence[str]) -> No
 
 def main(args: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process: 0 yes, 1 no, 2 wrong usage."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+    if sys.stdout is None:
+        _complain("standard output is closed", "the answer has nowhere to go")
+        sys.exit(2)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -95,6 +100,10 @@ def _run(args: list[str] | None) -> int:
         # The reader went away (`muster … | head`): nothing is wrong, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        _complain(f"can't write the output: {error.strerror}", "make room there, or write somewhere else")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
@@ -108,6 +117,7 @@ def _run(args: list[str] | None) -> int:
 def _complain(message: str, hint: str = "") -> None:
     from muster.cli.render import plain
 
-    click.echo(f"muster: {plain(message)}", err=True)
+    for number, line in enumerate(message.split("\n")):
+        click.echo(("muster: " if number == 0 else "") + plain(line), err=True)
     if hint:
         click.echo(f"  → {plain(hint)}", err=True)

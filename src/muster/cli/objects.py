@@ -1,23 +1,23 @@
 """`muster validate` and `muster migrate`: what is wrong with objects, and older spellings made new."""
 
-import sys
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import click
 
 from muster.api import migration
 from muster.api.core import BUILT_IN_PRIORITIES
-from muster.api.documents import write_yaml
 from muster.api.kinds import POD_GROUP, QUEUE, TOPOLOGY, Kind, Unknown, kind_of, read_object
 from muster.api.tree import minimum_in_words
 from muster.api.validation import ERROR, WARNING, Context, Judgement, Violation
 from muster.api.validation import validate as judge
 from muster.api.validation.podgroup import tree_of
+from muster.api.writing import write_yaml
 from muster.cli.files import Source, read_objects
 from muster.cli.options import load_config, with_config, with_files, with_output
-from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, signs, tell, tree_lines
+from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, signs, tell, tree_lines
 from muster.config import Config
 
 _STYLES: dict[str, dict[str, Any]] = {ERROR: {"fg": "red"}, WARNING: {"fg": "yellow"}, "valid": {"fg": "green"}}
@@ -99,7 +99,8 @@ def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> lis
         name, namespace = "", ""
         if source.value is not None or not unread:
             judgement = judge(source.value, context, strict=strict)
-            judgement = judgement._replace(violations=[*unread, *judgement.violations])
+            doubts = _doubts(source, judgement)
+            judgement = judgement._replace(violations=[*unread, *judgement.violations, *doubts])
             name, namespace = _name_of(source.value)
         if judgement.kind is not None and name:
             key = (judgement.kind.name, namespace if judgement.kind.namespaced else "", name)
@@ -110,6 +111,14 @@ def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> lis
                 judgement = judgement._replace(violations=[*judgement.violations, says])
         checked.append(Checked(source, judgement, name, namespace))
     return checked
+
+
+def _doubts(source: Source, judgement: Judgement) -> list[Violation]:
+    """Scalars of our own kinds that the API server would get differently; a field with an error has enough of it."""
+    if judgement.kind is None or not judgement.kind.ours:
+        return []
+    told = {violation.path for violation in judgement.violations}
+    return [Violation(ERROR, *doubt[:3]) for doubt in source.doubts if doubt.path not in told]
 
 
 def context_of(sources: Sequence[Source], config: Config) -> Context:
@@ -182,7 +191,7 @@ def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
         f"{_plural(len(judged), 'object')}: {len(judged) - invalid} valid, {invalid} invalid "
         f"({_plural(counts[ERROR], 'error')}, {_plural(counts[WARNING], 'warning')})"
     )
-    files = " ".join(f"-f {name}" for name in names)
+    files = " ".join(f"-f {shlex.quote(name)}" for name in names)
     if any(migration.migrate(one.source.value).changes for one in judged):
         tell(f"next: muster migrate {files}   (older spellings made new)")
     elif invalid:
@@ -206,7 +215,7 @@ def _plural(count: int, noun: str) -> str:
 
 @click.command(epilog="Example: muster migrate -f old.yaml --counts subgroups > new.yaml")
 @with_files
-@with_output(YAML, JSON, NAME)
+@with_output(YAML, JSON, NAME, TABLE, WIDE)
 @click.option(
     "--counts",
     type=click.Choice([migration.PODS, migration.SUBGROUPS]),
@@ -221,69 +230,98 @@ def migrate(
 ) -> None:
     """Turn older spellings of a PodGroup into the normal one, and say what changed.
 
-    All objects come out on stdout, changed or not; comments are not kept. What changed, and what somebody has to decide
-    first, is told on stderr. An object with an open question comes out as it was, and the exit code is 1. With -o name:
-    the objects that were changed.
+    All documents come out on stdout: those that did not change as they were written, those that did without their
+    comments. What changed, and what somebody has to decide first, is told on stderr. An object with an open question
+    comes out as it was, and the exit code is 1; so it is when an object is still invalid. With -o name: the objects
+    that were changed; with -o table: every change.
     """
     config = load_config(config_file, flags).config
     sources = read_objects(names, config.input)
-    results = [migration.migrate(source.value, counts) for source in sources]
-    unread = [source for source in sources if source.problems]
-    objects = [result.document for source, result in zip(sources, results, strict=True) if source.value is not None]
-    _say_objects(objects, form, results)
+    results = [_migrated(source, counts) for source in sources]
+    _say_migrated(sources, results, form)
     for source, result in zip(sources, results, strict=True):
         _tell_migrated(source, result)
-    migrated = [
-        source._replace(value=result.document, problems=[]) for source, result in zip(sources, results, strict=True)
-    ]
-    invalid = _tell_remaining([one for one in migrated if one.value is not None], config)
+    invalid = _tell_remaining(sources, results, config)
     changed = sum(bool(result.changes) for result in results)
     open_questions = sum(len(result.questions) for result in results)
     tell(
-        f"{_plural(len(objects), 'object')}: {changed} changed, {_plural(open_questions, 'question')} open"
-        + (f", {_plural(len(unread), 'document')} unreadable" if unread else "")
+        f"{_plural(len(sources), 'object')}: {changed} changed, {_plural(open_questions, 'question')} open, "
+        f"{invalid} still invalid"
     )
-    good = not (open_questions or unread or invalid)
-    tell("next: muster validate -f the new file" if good else "next: decide what is open above, then run it again")
-    ctx.exit(0 if good else 1)
+    if open_questions:
+        tell("next: decide what is open above, then run it again")
+    else:
+        tell("next: mend the errors above, then run it again" if invalid else "next: muster validate -f the new file")
+    ctx.exit(1 if open_questions or invalid else 0)
 
 
-def _say_objects(objects: Sequence[Any], form: str, results: Sequence[migration.Migrated]) -> None:
+def _migrated(source: Source, counts: str) -> migration.Migrated:
+    """What kubectl and muster read differently can't be written again without choosing a side."""
+    result = migration.migrate(source.value, counts)
+    if result.changes and source.doubts:
+        return migration.Migrated(source.value, [], source.doubts)
+    return result
+
+
+def _say_migrated(sources: Sequence[Source], results: Sequence[migration.Migrated], form: str) -> None:
     if form == NAME:
         for result in results:
             if result.changes:
                 say(f"{POD_GROUP.name.lower()}.{POD_GROUP.group}/{_name_of(result.document)[0]}")
+    elif form in (TABLE, WIDE):
+        rows = [("FILE", "DOCUMENT", "NAME", "PATH", "CHANGE")]
+        for source, result in zip(sources, results, strict=True):
+            name = _name_of(source.value)[0]
+            rows += [(source.file, str(source.document), name, *change) for change in result.changes]
+        for line in columns(rows):
+            say(line)
     elif form == JSON:
-        say_data({"apiVersion": "v1", "kind": "List", "items": list(objects)}, JSON)
-    elif objects:
-        click.echo(write_yaml(objects), nl=False, file=sys.stdout)
+        items = [result.document for result in results if result.document is not None]
+        say_data({"apiVersion": "v1", "kind": "List", "items": items}, JSON)
+    else:
+        for text in _texts(sources, results):
+            click.echo(text, nl=False)
+
+
+def _texts(sources: Sequence[Source], results: Sequence[migration.Migrated]) -> Iterator[str]:
+    """The documents in their order; one of which nothing changed is the very text that was read."""
+    documents: dict[tuple[str, int], list[tuple[Source, migration.Migrated]]] = {}
+    for source, result in zip(sources, results, strict=True):
+        documents.setdefault((source.file, source.document), []).append((source, result))
+    for parts in documents.values():
+        if any(result.changes for _, result in parts):
+            yield write_yaml(result.document for _, result in parts if result.document is not None)
+        elif parts[0][0].text:
+            text = parts[0][0].text.rstrip("\n") + "\n"
+            yield text if text.startswith("---") else "---\n" + text.removeprefix("...")
 
 
 def _tell_migrated(source: Source, result: migration.Migrated) -> None:
-    where = f"{source.file}, document {source.document}"
-    for problem in source.problems:
-        tell(f"{where}: {problem.message}", **_STYLES[ERROR])
     if not result.changes and not result.questions:
         return
     name, namespace = _name_of(source.value)
-    tell(f"PodGroup {namespace}/{name or '(no name)'}  ({where})")
+    tell(f"PodGroup {namespace}/{name or '(no name)'}  ({source.file}, document {source.document})")
     for change in result.changes:
         tell(f"  changed  {change.path}: {change.message}")
     for question in result.questions:
         tell(f"  decide   {question.path}: {question.message}", **_STYLES[ERROR])
-        tell(f"           {signs()['arrow']} {question.hint}")
+        if question.hint:
+            tell(f"           {signs()['arrow']} {question.hint}")
 
 
-def _tell_remaining(sources: Sequence[Source], config: Config) -> int:
-    """Errors that no migration mends, in the new form; those of objects with open questions were told already."""
+def _tell_remaining(sources: Sequence[Source], results: Sequence[migration.Migrated], config: Config) -> int:
+    """Errors that no migration mends, in the new form; objects with an open question have been told theirs."""
+    new = [source._replace(value=result.document) for source, result in zip(sources, results, strict=True)]
     invalid = 0
-    for one in check_all(sources, config, strict=True):
+    for one, result in zip(check_all(new, config, strict=True), results, strict=True):
         errors = [violation for violation in one.judgement.violations if violation.severity == ERROR]
-        if one.judgement.kind is POD_GROUP and errors and not migration.migrate(one.source.value).questions:
-            invalid += 1
-            tell(f"{one.title}: still invalid  ({one.source.file}, document {one.source.document})", **_STYLES[ERROR])
-            for violation in errors:
-                tell(f"  error    {violation.path}: {violation.message}", **_STYLES[ERROR])
-                if violation.hint:
-                    tell(f"           {signs()['arrow']} {violation.hint}")
+        if not errors or result.questions:
+            continue
+        invalid += 1
+        tell(f"{one.title}: still invalid  ({one.source.file}, document {one.source.document})", **_STYLES[ERROR])
+        for violation in errors:
+            path = f"{violation.path}: " if violation.path else ""
+            tell(f"  error    {path}{violation.message}", **_STYLES[ERROR])
+            if violation.hint:
+                tell(f"           {signs()['arrow']} {violation.hint}")
     return invalid

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from muster.api.documents import write_yaml
 from muster.api.tree import NONE, Constraint, Tree, count_in_words, minimum_in_words, minimum_pods
+from muster.api.writing import write_yaml
 
 TABLE, JSON, YAML, NAME, WIDE = "table", "json", "yaml", "name", "wide"
 
 _CONTROL = re.compile(
-    r"[^\n\t\x20-\x7e\xa1-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]|[\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+    r"[^\x20-\x7e\xa1-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]|[\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 )
 _MOST_ROWS = 200
 

@@ -1,6 +1,7 @@
 """The rules of a PodGroup (SPEC §4), both sides of each: an object that breaks it, the nearest one that does not."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -663,11 +664,11 @@ AROUND = Context(queues={"team-a": Queue(), "default-queue": Queue()}, priority_
         pytest.param({}, AROUND, [], id="default queue"),
         pytest.param(
             {},
-            AROUND._replace(default_queue="other"),
+            replace(AROUND, default_queue="other"),
             [(W, "spec.queue", "other", "")],
             id="the configured default queue is missing",
         ),
-        pytest.param({}, AROUND._replace(default_queue="team-a"), [], id="another default queue"),
+        pytest.param({}, replace(AROUND, default_queue="team-a"), [], id="another default queue"),
         pytest.param({"priorityClassName": "train"}, AROUND, [], id="priority class"),
         pytest.param(
             {"priorityClassName": "trian"},
@@ -703,7 +704,7 @@ def test_every_violation_in_one_answer() -> None:
             {"name": "f", "minMember": 3},
             {"name": "g", "parent": "f", "minMember": -3},
         ],
-        "topologyConstraints": {"subGroupSets": [{"subGroups": ["e", "h"]}]},
+        "topologyConstraints": {"subGroupSets": [{"subGroups": ["e", "h"], "constraint": {}}]},
     }
     check(
         judge(spec, AROUND),

@@ -36,8 +36,12 @@ def check_size(document: Any, kind: Kind, report: Report) -> None:
     """No more than one object may hold, as JSON."""
     if not kind.ours:
         return
+    # What the API server and the scheduler add is not the author's.
+    own = {key: value for key, value in document.items() if key != "status"}
+    if isinstance(own.get("metadata"), dict):
+        own["metadata"] = {key: value for key, value in own["metadata"].items() if key != "managedFields"}
     try:
-        size = len(msgspec.json.encode(document))
+        size = len(msgspec.json.encode(own))
     except OverflowError:
         # A number that no JSON reader takes was reported where it stands.
         return

@@ -1,11 +1,14 @@
 """What the rules may know beside the object itself."""
 
 from collections.abc import Mapping, Set
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
 
 import msgspec
 
 from muster.api.model import note
+from muster.api.nearest import Nearest
 from muster.api.queue import Queue
 from muster.api.topology import Topology
 
@@ -20,13 +23,60 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     ] = DENY
 
 
-class Context(NamedTuple):
-    """The objects around the one that is judged. None: nothing is known of that kind, so nothing is said about it."""
+@dataclass(frozen=True)
+class Context:
+    """The objects around the one that is judged. None: nothing is known of that kind, so nothing is said about it.
+
+    What follows from all of them together is found once, however many objects are judged.
+    """
 
     topologies: Mapping[str, Topology] | None = None
     queues: Mapping[str, Queue] | None = None
     priority_classes: Set[str] | None = None
     default_queue: str = "default-queue"
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     # An object that is admitted alone also hears what concerns it together with others.
     admission: bool = False
+
+    @cached_property
+    def nearest_queue(self) -> Nearest:
+        """Suggests queues."""
+        return Nearest(self.queues or {})
+
+    @cached_property
+    def nearest_priority_class(self) -> Nearest:
+        """Suggests PriorityClasses."""
+        return Nearest(self.priority_classes or ())
+
+    @cached_property
+    def queue_tree(self) -> "QueueTree":
+        """How the queues hang together."""
+        return QueueTree(self.queues or {})
+
+
+class QueueTree:
+    """The queues by parent, and those whose parents lead back to them."""
+
+    def __init__(self, queues: Mapping[str, Queue]) -> None:
+        self.queues = queues
+        self.children: dict[str, list[Queue]] = {}
+        for queue in queues.values():
+            self.children.setdefault(queue.spec.parent_queue, []).append(queue)
+        self.cycle_of = self._cycles()
+
+    def _cycles(self) -> dict[str, list[str]]:
+        """Per queue in a cycle, the cycle from it on; every queue is walked over once."""
+        walk_of: dict[str, int] = {}
+        found: dict[str, list[str]] = {}
+        for walk, start in enumerate(self.queues):
+            at = start
+            while at in self.queues and at not in walk_of:
+                walk_of[at] = walk
+                at = self.queues[at].spec.parent_queue
+            if walk_of.get(at) == walk and at not in found:
+                cycle = [at]
+                while (parent := self.queues[cycle[-1]].spec.parent_queue) != at:
+                    cycle.append(parent)
+                # Long ones are shown in part anyway; all of their members share the list.
+                found.update(dict.fromkeys(cycle, cycle))
+        return found

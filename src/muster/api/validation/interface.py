@@ -9,6 +9,8 @@ from muster.api.validation.violation import Report
 _FOREACH = re.compile(r".*\S\s+as\s+\$[A-Za-z_][A-Za-z0-9_]*\s*", re.DOTALL)
 _FORBIDDEN_TARGETS = ("Secret", "ConfigMap")
 _RESERVED_UNMATCHED = ("", "Error", "Ignore")
+# SPEC §9: what starts like this is an expression, everything else is literal.
+_EXPRESSION_STARTS = (".", "$", "(", "[", '"')
 
 
 def check_interface(interface: ResourceInterface, report: Report) -> None:
@@ -38,7 +40,11 @@ def check_interface(interface: ResourceInterface, report: Report) -> None:
     for index, template in enumerate(spec.gang_scheduling.pod_groups if spec.gang_scheduling else []):
         path = f"spec.gangScheduling.podGroups[{index}]"
         if names.setdefault(template.name, index) != index:
-            report.error(f"{path}.name", f"{shown(template.name)} stands already at podGroups[{names[template.name]}]")
+            report.error(
+                f"{path}.name",
+                f"{shown(template.name)} stands already at podGroups[{names[template.name]}]",
+                "rename one",
+            )
         _check_template(template, path, report)
 
 
@@ -60,8 +66,21 @@ def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
     if template.pod_classifier is not None:
         _check_classifier(template.pod_classifier, f"{path}.podClassifier", report)
     _check_components(components, f"{path}.{field}", report)
-    if template.unmatched_pods not in _RESERVED_UNMATCHED and not components:
-        report.error(f"{path}.unmatchedPods", f"no subgroup is called {shown(template.unmatched_pods)}")
+    names = _names(components)
+    literal = all(name[:1] not in _EXPRESSION_STARTS for name in names)
+    if template.unmatched_pods not in (*_RESERVED_UNMATCHED, *names) and literal:
+        hint = "write Error, Ignore, or the componentName of a subgroup"
+        report.error(f"{path}.unmatchedPods", f"no subgroup is called {shown(template.unmatched_pods)}", hint)
+
+
+def _names(components: list[Component]) -> list[str]:
+    found: list[str] = []
+    waiting = list(components)
+    while waiting:
+        entry = waiting.pop()
+        found.append(entry.component_name)
+        waiting.extend(entry.subgroups)
+    return found
 
 
 def _check_components(components: list[Component], path: str, report: Report) -> None:
@@ -108,7 +127,17 @@ def _check_component(entry: Component, path: str, alone: bool, report: Report) -
             report.error(where, f"says the same as topology.{alias}Path, which is also set", "keep one of them")
 
 
+def _check_count(value: int | str | None, path: str, report: Report) -> None:
+    """A literal is a whole number that is not negative; everything else starts like an expression."""
+    if isinstance(value, str) and value[:1] in _EXPRESSION_STARTS and value:
+        return
+    if value is not None and not re.fullmatch(r"[0-9]{1,9}", str(value)):
+        hint = "write 0 or more, or an expression such as .spec.replicas"
+        report.error(path, f"{shown(value)} is neither a count nor an expression", hint)
+
+
 def _check_once(entry: GroupTemplate | Component, path: str, field: str, name: str, report: Report) -> None:
+    _check_count(getattr(entry, field), f"{path}.{name}", report)
     if getattr(entry, field) is not None and getattr(entry, f"{field}_path") is not None:
         report.error(f"{path}.{name}Path", f"{name} and {name}Path are both set", "keep one of them")
 
@@ -126,7 +155,7 @@ def _check_expression(expression: MatchExpression, path: str, report: Report) ->
         if one or many or by_path:
             report.error(path, f"{expression.operator} takes no value", "remove value, values and valuePath")
     elif expression.operator in ("In", "NotIn"):
-        if one or many == by_path:
+        if one or many == by_path or expression.values == []:
             report.error(path, f"{expression.operator} takes either values or valuePath", "write values: [a, b]")
     elif expression.operator and (many or one == by_path):
         report.error(path, f"{expression.operator} takes either value or valuePath", "write value: a")

@@ -23,26 +23,14 @@ def check(group: PodGroup, report: Report, context: Context) -> Tree | None:
     """Every rule that a PodGroup breaks on its own; gives its tree where there is one."""
     _check_spelling(group, report)
     _check_references(group, report, context)
-    if not _subgroups_were_read(group, report):
+    if not subgroups_of(group) and (report.unread("spec.subGroups") or report.unread("spec.subgroups")):
+        # Nobody knows whether it has SubGroups.
         return None
     structure = _Structure(subgroups_of(group), subgroups_field(group), report)
     tree = normal_form(group) if structure.check() else None
-    _Minimums(group, tree, structure.meant_as_parents, report, context).check()
+    _Minimums(group, tree, structure, report, context).check()
     topology.check_constraints(group, tree, report, context)
     return tree
-
-
-def _subgroups_were_read(group: PodGroup, report: Report) -> bool:
-    """Whether it is known which SubGroups there are and how they hang together; else nothing is said about them."""
-    field, subgroups = subgroups_field(group), subgroups_of(group)
-    if not subgroups and (report.unread("spec.subGroups") or report.unread("spec.subgroups")):
-        return False
-    names = {subgroup.name for subgroup in subgroups}
-    return not any(
-        (report.unread(f"{field}[{index}].parent") and subgroup.parent not in names)
-        or (report.unread(f"{field}[{index}]") and subgroup == SubGroup(name=""))
-        for index, subgroup in enumerate(subgroups)
-    )
 
 
 def _check_spelling(group: PodGroup, report: Report) -> None:
@@ -60,11 +48,11 @@ def _check_spelling(group: PodGroup, report: Report) -> None:
 def _check_references(group: PodGroup, report: Report, context: Context) -> None:
     queue = group.spec.queue or context.default_queue
     if context.queues is not None and queue not in context.queues:
-        hint = Nearest(context.queues).hint(queue) or "the gang is held until the queue exists"
+        hint = context.nearest_queue.hint(queue) or "the gang is held until the queue exists"
         report.warn("spec.queue", f"the queue {shown(queue)} does not exist", hint)
     name = group.spec.priority_class_name
     if name and context.priority_classes is not None and name not in context.priority_classes:
-        hint = Nearest(context.priority_classes).hint(name) or "the default priority is used until it exists"
+        hint = context.nearest_priority_class.hint(name) or "the default priority is used until it exists"
         report.warn("spec.priorityClassName", f"the PriorityClass {shown(name)} does not exist", hint)
 
 
@@ -75,10 +63,14 @@ class _Structure:
         self._subgroups, self._field, self._report = subgroups, field, report
         # SubGroups that a misspelled parent was probably meant to name: they are branches.
         self.meant_as_parents: set[str] = set()
+        # Entries that could not be read: each of them may be anybody's child, and have any name.
+        self.strays = 0
+        self._nameless = False
 
     def check(self) -> bool:
         """True when they do."""
         first_of, unique = self._check_names()
+        self._find_strays(first_of)
         parents = [first_of.get(subgroup.parent) if subgroup.parent else None for subgroup in self._subgroups]
         found = self._check_parents(first_of)
         cycles = _cycles(parents)
@@ -88,7 +80,15 @@ class _Structure:
                 names = [*names[:5], f"… {len(names) - 6} more …", names[-1]]
             message = f"parents form a cycle: {' → '.join([*names, names[0]])}"
             self._report.error(f"{self._field}[{cycle[0]}].parent", message, "one of them has no parent")
-        return not cycles and _check_depth(parents, self._field, self._report) and unique and found
+        deep = not cycles and not _check_depth(parents, self._field, self._report)
+        return not cycles and not deep and unique and found and not self.strays
+
+    def _find_strays(self, first_of: dict[str, int]) -> None:
+        for index, subgroup in enumerate(self._subgroups):
+            path = f"{self._field}[{index}]"
+            whole = self._report.unread(path) and subgroup == SubGroup(name="")
+            self.strays += whole or (self._report.unread(f"{path}.parent") and subgroup.parent not in first_of)
+            self._nameless |= whole or (self._report.unread(f"{path}.name") and not subgroup.name)
 
     def _check_names(self) -> tuple[dict[str, int], bool]:
         first_of: dict[str, int] = {}
@@ -110,6 +110,8 @@ class _Structure:
             if not subgroup.parent or subgroup.parent in first_of:
                 continue
             found = False
+            if self._nameless:
+                continue
             meant = nearest.to(subgroup.parent)
             self.meant_as_parents.add(meant)
             hint = f"did you mean {meant}?" if meant else "name another SubGroup, or leave parent out"
@@ -165,9 +167,9 @@ class _Minimums:
     """The rules about minMember and minSubGroup on every node."""
 
     def __init__(
-        self, group: PodGroup, tree: Tree | None, meant_as_parents: set[str], report: Report, context: Context
+        self, group: PodGroup, tree: Tree | None, structure: "_Structure", report: Report, context: Context
     ) -> None:
-        self._group, self._report, self._meant_as_parents = group, report, meant_as_parents
+        self._group, self._report, self._structure = group, report, structure
         self._subgroups, self._field = subgroups_of(group), subgroups_field(group)
         self._below = children_by_parent(self._subgroups)
         self._nodes: dict[str, Node] = {node.name: node for node in tree.nodes} if tree else {}
@@ -185,7 +187,7 @@ class _Minimums:
             children = len(self._below.get(subgroup.name, ())) if subgroup.name else 0
             if children:
                 self._check_branch(subgroup, path, children)
-            elif subgroup.name not in self._meant_as_parents:
+            elif subgroup.name not in self._structure.meant_as_parents and not self._structure.strays:
                 self._check_leaf(subgroup, path)
 
     def _check_root(self) -> None:
@@ -224,7 +226,7 @@ class _Minimums:
         hint = self._hint_for_both(name, members, minimum) if members else ""
         if members:
             self._report.error(f"{path}.minMember", _both_set(name), hint)
-        if minimum > children:
+        if minimum > children + self._structure.strays:
             self._report.error(
                 f"{path}.minSubGroup",
                 f"{minimum} is more than the {_plural(children, 'direct child', 'direct children')} of {who}",

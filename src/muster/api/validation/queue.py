@@ -1,12 +1,10 @@
 """The rules of a Queue, alone and among the others."""
 
 import math
-from collections.abc import Mapping
 
 from muster.api.documents import shown
-from muster.api.nearest import Nearest
 from muster.api.queue import UNLIMITED, Queue, QueueResource
-from muster.api.validation.context import Context
+from muster.api.validation.context import Context, QueueTree
 from muster.api.validation.violation import Report
 
 RESOURCES = ("cpu", "memory", "gpu")
@@ -18,22 +16,28 @@ def check_queue(queue: Queue, report: Report, context: Context) -> None:
         resource: QueueResource | None = getattr(queue.spec.resources, name)
         if resource is not None:
             _check_amounts(resource, f"spec.resources.{name}", report)
-    queues = {**(context.queues or {}), queue.metadata.name: queue}
+    known = context.queues or {}
+    tree = context.queue_tree
+    if known.get(queue.metadata.name) != queue:
+        tree = QueueTree({**known, queue.metadata.name: queue})
     parent = queue.spec.parent_queue
-    if parent and parent not in queues and context.queues is not None:
-        hint = Nearest(queues).hint(parent) or "its gangs are held until the parent exists"
+    if parent and parent not in tree.queues and context.queues is not None:
+        hint = context.nearest_queue.hint(parent) or "its gangs are held until the parent exists"
         report.warn("spec.parentQueue", f"the queue {shown(parent)} does not exist", hint)
-    _check_cycle(queue, queues, report)
-    _check_quota_sum(queue, queues, report, "")
-    if context.admission and parent in queues:
-        _check_quota_sum(queues[parent], queues, report, f" of {parent}")
+    cycle = tree.cycle_of.get(queue.metadata.name)
+    if cycle:
+        start = cycle.index(queue.metadata.name) if len(cycle) <= 6 else 0
+        way = cycle[start:] + cycle[:start] if len(cycle) <= 6 else [*cycle[:5], f"… {len(cycle) - 5} more …"]
+        message = f"parents form a cycle: {' → '.join([*way, way[0]])}"
+        report.error("spec.parentQueue", message, "one of them has no parent")
+    _check_quota_sum(queue, tree, report, "")
+    if context.admission and parent in tree.queues:
+        _check_quota_sum(tree.queues[parent], tree, report, f" of {parent}")
 
 
 def check_delete(queue: Queue, report: Report, context: Context) -> None:
     """A queue with children stays."""
-    children = sorted(
-        name for name, other in (context.queues or {}).items() if other.spec.parent_queue == queue.metadata.name
-    )
+    children = sorted(child.metadata.name for child in context.queue_tree.children.get(queue.metadata.name, []))
     if children:
         names = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
         report.error("metadata.name", f"has child queues: {names}", "delete or move them first")
@@ -48,21 +52,8 @@ def _check_amounts(resource: QueueResource, path: str, report: Report) -> None:
         report.warn(f"{path}.quota", "is more than the limit, which is never exceeded", "raise the limit")
 
 
-def _check_cycle(queue: Queue, queues: Mapping[str, Queue], report: Report) -> None:
-    way = [queue.metadata.name]
-    seen = set(way)
-    at = queue.spec.parent_queue
-    while at in queues and at not in seen:
-        way.append(at)
-        seen.add(at)
-        at = queues[at].spec.parent_queue
-    if at == queue.metadata.name and at:
-        shortened = [*way[:5], "…"] if len(way) > 6 else way
-        report.error("spec.parentQueue", f"parents form a cycle: {' → '.join([*shortened, at])}", "one has no parent")
-
-
-def _check_quota_sum(parent: Queue, queues: Mapping[str, Queue], report: Report, whose: str) -> None:
-    children = [other for other in queues.values() if other.spec.parent_queue == parent.metadata.name]
+def _check_quota_sum(parent: Queue, tree: QueueTree, report: Report, whose: str) -> None:
+    children = tree.children.get(parent.metadata.name, [])
     for name in RESOURCES:
         own: QueueResource | None = getattr(parent.spec.resources, name)
         if own is None or own.quota < 0:

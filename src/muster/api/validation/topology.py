@@ -62,7 +62,10 @@ def _check_without_level(group: PodGroup, tree: Tree, report: Report) -> None:
     inherited.update(hold.constraint.named_at for hold in tree.holds)
     for path, constraint in _written(group):
         level = constraint.required_topology_level or constraint.preferred_topology_level
-        if constraint.topology and not level and path not in inherited:
+        idle = path.startswith("spec.topologyConstraints.subGroupSets") and not constraint.topology
+        if idle and not level:
+            report.warn(path, "holds nothing: it names no level", "add requiredTopologyLevel")
+        elif constraint.topology and not level and path not in inherited:
             report.warn(
                 path, f"names the topology {shown(constraint.topology)} but no level", "add requiredTopologyLevel"
             )
@@ -79,11 +82,12 @@ def _check_placement(group: PodGroup, report: Report) -> None:
     for name in older.sub_groups:
         where = child_path(path, name)
         if name not in index_of:
-            report.error(where, f"no SubGroup is called {shown(name)}", nearest.hint(name))
+            report.error(where, f"no SubGroup is called {shown(name)}", nearest.hint(name) or "name a SubGroup")
         elif subgroups_of(group)[index_of[name]].topology_constraint not in (None, TopologyConstraint()):
             other = f"{field}[{index_of[name]}].topologyConstraint"
             report.error(where, f"{name} has two constraints: this one and {other}", "keep one of them")
-    if older.global_ is not None and group.spec.topology_constraint not in (None, TopologyConstraint()):
+    root = group.spec.topology_constraint
+    if older.global_ is not None and root and (root.required_topology_level or root.preferred_topology_level):
         report.warn(
             "spec.topologyConstraints.global",
             "covers nothing: spec.topologyConstraint holds all pods already",
@@ -104,7 +108,8 @@ def _check_sets(group: PodGroup, report: Report) -> None:
         for index, name in enumerate(group_set.sub_groups):
             where = f"{path}.subGroups[{index}]"
             if name not in parent_of:
-                report.error(where, f"no SubGroup is called {shown(name)}", nearest.hint(name))
+                hint = nearest.hint(name) or "name a SubGroup of this PodGroup"
+                report.error(where, f"no SubGroup is called {shown(name)}", hint)
                 continue
             if name in set_of and set_of[name] == number:
                 report.warn(where, f"{name} stands twice in this set", "name it once")
@@ -125,6 +130,8 @@ class _Levels:
     def __init__(self, tree: Tree, report: Report, context: Context) -> None:
         self._tree, self._topologies = tree, context.topologies
         self._report = report
+        # One per set of names, so that many mistakes share its budget.
+        self._nearest: dict[str, Nearest] = {}
 
     def check(self) -> None:
         """Per row and Topology, the narrowest level that is required so far and by whom; a wider one adds nothing."""
@@ -181,7 +188,9 @@ class _Levels:
         if constraint.topology:
             if known is None or constraint.topology in known:
                 return known[constraint.topology] if known else None
-            hint = Nearest(known).hint(constraint.topology) or "the gang is held until the Topology exists"
+            if "" not in self._nearest:
+                self._nearest[""] = Nearest(known)
+            hint = self._nearest[""].hint(constraint.topology) or "the gang is held until the Topology exists"
             message = f"the Topology {shown(constraint.topology)} does not exist"
             self._report.warn(f"{constraint.path}.topology", message, hint)
         elif known is not None and len(known) == 1:
@@ -208,6 +217,8 @@ class _Levels:
             self._report.warn(path, f"{shown(name)} could be {both} of Topology {which}", "write the whole label")
         else:
             labels, aliases, short = level_names(topology)
-            hint = Nearest([*aliases, *short, *labels]).hint(name) or f"its levels: {', '.join(labels)}"
+            if which not in self._nearest:
+                self._nearest[which] = Nearest([*aliases, *short, *labels])
+            hint = self._nearest[which].hint(name) or f"its levels: {', '.join(labels)}"
             self._report.warn(path, f"the Topology {which} has no level {shown(name)}", hint)
         return None

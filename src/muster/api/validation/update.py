@@ -12,11 +12,20 @@ def check_update(old: PodGroup, old_tree: Tree | None, new_tree: Tree, report: R
     if old_tree is None or old.spec.preemptibility != SEMI_PREEMPTIBLE or not has_placed_pods(old):
         return
     before = {node.name: (node, pods) for node, pods in zip(old_tree.nodes, minimum_pods(old_tree), strict=True)}
-    for node, pods in zip(new_tree.nodes, minimum_pods(new_tree), strict=True):
-        if node.name not in before or not _rises(*before[node.name], node, pods):
+    pods_of = minimum_pods(new_tree)
+    rising = {
+        row
+        for row, node in enumerate(new_tree.nodes)
+        if node.name in before and _rises(*before[node.name], node, pods_of[row])
+    }
+    for row in sorted(rising):
+        node = new_tree.nodes[row]
+        if any(child in rising for child in node.children) and node.minimum <= before[node.name][0].minimum:
+            # It rises because a child does, which is told there.
             continue
         field = "minSubGroup" if node.children and not node.floor else "minMember"
-        who, was, is_now = node.name or "the PodGroup", _words(before[node.name][0]), _words(node)
+        old_node, old_pods = before[node.name]
+        who, was, is_now = node.name or "the PodGroup", _words(old_node, old_pods), _words(node, pods_of[row])
         report.error(
             f"{node.path}.{field}",
             f"raises the minimum of {who} from {was} to {is_now} while a semi-preemptible gang runs",
@@ -35,13 +44,9 @@ def has_placed_pods(group: PodGroup) -> bool:
 
 
 def _rises(old: Node, old_pods: int, new: Node, new_pods: int) -> bool:
-    """Pods are compared with pods and children with children; a node that changed its kind is compared in pods."""
-    if bool(old.children) != bool(new.children):
-        return new_pods > old_pods
-    return new.minimum > old.minimum or (new.floor > old.floor and new_pods > old_pods)
+    """More pods are needed, or more children of the same node."""
+    return new_pods > old_pods or (bool(old.children) == bool(new.children) and new.minimum > old.minimum)
 
 
-def _words(node: Node) -> str:
-    if not node.children:
-        return f"{node.minimum} pods"
-    return count_in_words(node) + (f" and {node.floor} pods" if node.floor else "")
+def _words(node: Node, pods: int) -> str:
+    return f"{count_in_words(node)} ({pods} pods)" if node.children else f"{pods} pods"

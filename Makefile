@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 UV     := uv==0.13.7
 ARGS   ?=
-TESTS  ?= tests/unit tests/property tests/test_tidy.py
+TESTS  ?= tests --ignore tests/e2e
 # Seeds of the deep run of the property tests.
 EXAMPLES ?= 20000
 
@@ -19,7 +19,7 @@ help: ## this list
 	@echo
 	@echo "  example: make demo ARGS='-o wide'"
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "muster needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=python3.11." >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

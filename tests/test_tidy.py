@@ -17,7 +17,7 @@ MODULES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "b
 PAGES = sorted(
     page for page in ROOT.rglob("*.md") if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)
 )
-CORE = ("api", "grouping", "snapshot", "plan")
+CORE = ("api", "grouping", "snapshot", "plan", "decisions.py")
 
 MODULE_LINES = 500
 FUNCTION_LINES = 60
@@ -56,7 +56,7 @@ def test_every_class_and_public_function_says_what_it_is(path):
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_rooms_have_honest_names(path):
     """No room for what has no other place."""
-    words = set(re.split(r"[_.]", path.stem))
+    words = {word for part in path.relative_to(ROOT).with_suffix("").parts for word in re.split(r"[_.]", part)}
     assert not words & {"util", "utils", "common", "helper", "helpers", "base", "manager", "misc", "shared"}
 
 
@@ -106,6 +106,43 @@ def test_the_core_never_asks_for_the_time(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"open", "print", "input"}
     }
     assert not asked | opened
+
+
+# What the core may import from outside: nothing of it knows a clock, randomness, a log, a file or the network.
+CORE_IMPORTS = {
+    *("bisect", "collections", "copy", "dataclasses", "datetime", "difflib", "enum", "functools", "heapq", "itertools"),
+    *("json", "math", "operator", "re", "typing", "msgspec", "numpy", "yaml", "muster"),
+}
+# What of api the plan may see: trees of rows, no objects.
+PLAN_IMPORTS = {"muster.api.tree", "muster.snapshot", "muster.plan", "muster.errors"}
+
+
+def imports(path: Path) -> set[str]:
+    """All modules that a file imports, with their full names."""
+    found: set[str] = set()
+    for item in ast.walk(parsed(path)):
+        if isinstance(item, ast.Import):
+            found.update(alias.name for alias in item.names)
+        elif isinstance(item, ast.ImportFrom) and item.module:
+            found.update({item.module, *(f"{item.module}.{alias.name}" for alias in item.names)})
+    return found
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.parts[len(ROOT.parts) + 2] in CORE], ids=relative)
+def test_the_core_imports_nothing_but_this(path):
+    """An allow-list where import-linter can only forbid what somebody thought of."""
+    outside = {name.partition(".")[0] for name in imports(path)}
+    assert outside <= CORE_IMPORTS
+    assert not {name for name in imports(path) if name.startswith("numpy.random")}
+    if path.parts[len(ROOT.parts) + 2] == "plan":
+        ours = {name for name in imports(path) if name.startswith("muster.")}
+        assert all(any(name.startswith(allowed) for allowed in PLAN_IMPORTS) for name in ours)
+
+
+def test_every_folder_of_modules_is_a_package():
+    """import-linter does not see a module in a folder without __init__.py."""
+    folders = {path.parent for path in SOURCES}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists() and folder != ROOT / "src"] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
@@ -198,6 +235,7 @@ def test_every_layer_of_the_design_has_its_contract():
 def test_nothing_generated_or_personal_is_kept():
     """Tracked files hold no path of somebody's machine and no build product."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
+    assert "README.md" in tracked or not (ROOT / ".git").exists()
     assert not [name for name in tracked if re.search(r"(\.pyc|\.egg-info|/\.venv/|\.orig|~)$", name)]
     for name in filter(None, tracked):
         path = ROOT / name

@@ -136,3 +136,19 @@ def test_the_wheel_carries_the_program_and_the_crds(tmp_path):
     assert run(sys.executable, "-c", where, env={"PYTHONPATH": str(installed)}).stdout.startswith(str(installed))
     done = run(sys.executable, "-m", "muster", "validate", "-f", "-", stdin=GOOD, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param("{} crds > /dev/full", "can't write the output", id="a full disk"),
+        pytest.param("{} crds >&-", "standard output is closed", id="no output"),
+        pytest.param("{} validate -f - <&-", "no objects in -", id="no input"),
+    ],
+)
+def test_streams_that_do_not_work(command, words):
+    """A sentence and exit code 2, not a defect."""
+    done = run("bash", "-c", command.format(MUSTER))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "defect" not in done.stderr

@@ -17,8 +17,11 @@ LEVELS = st.sampled_from(["", "zone", "rack"])
 @st.composite
 def constraints(draw: st.DrawFn) -> dict[str, str]:
     level = draw(LEVELS)
-    made = {"requiredTopologyLevel": level} if level else {"preferredTopologyLevel": "rack"}
-    return {**made, "topology": "dc"} if draw(st.booleans()) else made
+    made = (
+        {"requiredTopologyLevel": level} if level else draw(st.sampled_from([{"preferredTopologyLevel": "rack"}, {}]))
+    )
+    topology = draw(st.sampled_from(["", "dc", "other"]))
+    return {**made, "topology": topology} if topology else made
 
 
 @st.composite

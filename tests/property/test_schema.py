@@ -43,6 +43,8 @@ def fitting(draw: st.DrawFn, shape: Shape, wrong: st.SearchStrategy[Any] | None 
     notes = shape.notes
     least = notes.get("minItems", 0)
     few = st.integers(least, 2 if depth < DEEPEST else least)
+    if notes.get("x-muster-type") == "quantity" and shape.kind == STRING:
+        return draw(st.sampled_from(["500m", "8Gi", "1e3", "-0.1", "2"]))
     if shape.kind == UNION:
         return draw(fitting(draw(st.sampled_from(shape.options)).noted(notes), wrong, depth))
     if shape.kind == OBJECT:

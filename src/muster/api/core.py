@@ -15,12 +15,16 @@ QUEUE_LABEL = "kai.scheduler/queue"
 SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
 
 
+class Present(Model, frozen=True, kw_only=True):
+    """Something of which only its presence matters."""
+
+
 class Resources(Model, frozen=True, kw_only=True):
     """What a container asks for; a limit without a request counts as the request."""
 
     requests: dict[str, Amount] = {}
     limits: dict[str, Amount] = {}
-    claims: list[dict[str, object]] = []
+    claims: list[Present] = []
 
 
 class ContainerPort(Model, frozen=True, kw_only=True):
@@ -83,12 +87,19 @@ class NodeAffinity(Model, frozen=True, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] = []
 
 
+class PodAffinity(Model, frozen=True, kw_only=True):
+    """Terms about other pods, of which only the presence matters."""
+
+    required_during_scheduling_ignored_during_execution: list[Present] = []
+    preferred_during_scheduling_ignored_during_execution: list[Present] = []
+
+
 class Affinity(Model, frozen=True, kw_only=True):
     """Node affinity is honoured; the others are recognised, so that they are never ignored in silence."""
 
     node_affinity: NodeAffinity | None = None
-    pod_affinity: dict[str, object] | None = None
-    pod_anti_affinity: dict[str, object] | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
 
 
 class Toleration(Model, frozen=True, kw_only=True):
@@ -107,6 +118,13 @@ class SchedulingGate(Model, frozen=True, kw_only=True):
     name: str = ""
 
 
+class Volume(Model, frozen=True, kw_only=True):
+    """A volume, as far as it ties a pod to nodes."""
+
+    persistent_volume_claim: Present | None = None
+    ephemeral: Present | None = None
+
+
 class PodSpec(Model, frozen=True, kw_only=True):
     """The slice of a pod's spec that decides whether and where it is placed."""
 
@@ -122,10 +140,18 @@ class PodSpec(Model, frozen=True, kw_only=True):
     overhead: dict[str, Amount] = {}
     resources: Resources | None = None
     scheduling_gates: list[SchedulingGate] = []
-    topology_spread_constraints: list[dict[str, object]] = []
-    resource_claims: list[dict[str, object]] = []
-    volumes: list[dict[str, object]] = []
+    topology_spread_constraints: list[Present] = []
+    resource_claims: list[Present] = []
+    volumes: list[Volume] = []
     host_network: bool = False
+
+
+class PodCondition(Model, frozen=True, kw_only=True):
+    """The slice of a pod's condition that is read back."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
 
 
 class PodStatus(Model, frozen=True, kw_only=True):
@@ -135,7 +161,7 @@ class PodStatus(Model, frozen=True, kw_only=True):
     reason: str = ""
     nominated_node_name: str = ""
     start_time: Time | None = None
-    conditions: list[Condition] = []
+    conditions: list[PodCondition] = []
 
 
 class Pod(Model, frozen=True, kw_only=True):

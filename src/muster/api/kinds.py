@@ -53,6 +53,7 @@ CORE_KINDS = (
     Kind(PodDisruptionBudget, "poddisruptionbudgets", namespaced=True, ours=False),
 )
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in (*OUR_KINDS, *CORE_KINDS)}
+_BY_STRUCT = {kind.struct: kind for kind in (*OUR_KINDS, *CORE_KINDS)}
 _OUR_GROUPS = {kind.group for kind in OUR_KINDS}
 
 
@@ -116,11 +117,24 @@ def read_object(document: dict[str, Any], kind: Kind, *, strict: bool = True) ->
     return msgspec.convert(fitting, kind.struct), problems
 
 
+def _read_again(data: bytes | msgspec.Raw, struct: type[T]) -> T | None:
+    """The slow way, for what the decoder is too strict about: null is the same as absent."""
+    document = msgspec.json.decode(data)
+    kind = _BY_STRUCT.get(struct)
+    if kind is None or not isinstance(document, dict):
+        return None
+    found, problems = read_object(document, kind, strict=False)
+    return None if problems else found
+
+
 def decode(data: bytes | msgspec.Raw, struct: type[T]) -> T:
     """A watched object, leniently: unknown fields are dropped. Raises BadObject with the path when a type is wrong."""
     try:
         return msgspec.json.decode(data, type=struct)
     except msgspec.ValidationError as error:
+        found = _read_again(data, struct)
+        if found is not None:
+            return found
         message, _, where = str(error).partition(" - at `$")
         raise BadObject(where.rstrip("`").lstrip("."), message) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

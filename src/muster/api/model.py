@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 # What may stand where Kubernetes has a resource.Quantity. `quantity.parse` gives it a meaning.
-Amount = str | int | float
+Amount = Annotated[str | int | float, msgspec.Meta(extra_json_schema={"x-muster-type": "quantity"})]
 
 # Kubernetes writes RFC 3339.
 Time = datetime
@@ -48,8 +48,11 @@ Duration = Annotated[
 ]
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An immutable piece of an API object; fields are camelCase outside, snake_case inside."""
+class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """An immutable piece of an API object; fields are camelCase outside, snake_case inside.
+
+    They never form cycles, so the garbage collector need not look at the hundred thousands of them that a mirror holds.
+    """
 
 
 class OwnerReference(Model, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from muster.api import duration
+from muster.api import duration, quantity
 from muster.api.documents import Problem, child_path, shown
 from muster.api.model import INT32_MAX
 from muster.api.nearest import Nearest
@@ -290,6 +290,12 @@ def _broken_text(value: str, notes: dict[str, Any]) -> tuple[str, str] | None:
     if notes.get("x-muster-type") == "duration":
         try:
             duration.parse_ns(value)
+        except BadObject as error:
+            return error.message, error.hint
+        return None
+    if notes.get("x-muster-type") == "quantity":
+        try:
+            quantity.parse(value)
         except BadObject as error:
             return error.message, error.hint
         return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from muster.api.core import Container, Pod, PodSpec, Resources
+from muster.api.core import Container, Pod, PodAffinity, PodSpec, Resources
 from muster.api.model import Amount
 from muster.api.quantity import base_units
 
@@ -43,16 +43,22 @@ def unsupported_fields(pod: Pod) -> list[str]:
     """The fields of a pod that muster can't honour yet. Its gang is held and told so, never placed wrongly."""
     spec = pod.spec
     found = []
-    if spec.affinity is not None and spec.affinity.pod_affinity:
-        found.append("spec.affinity.podAffinity")
-    if spec.affinity is not None and spec.affinity.pod_anti_affinity:
-        found.append("spec.affinity.podAntiAffinity")
+    if spec.affinity is not None:
+        for name, affinity in (
+            ("podAffinity", spec.affinity.pod_affinity),
+            ("podAntiAffinity", spec.affinity.pod_anti_affinity),
+        ):
+            if affinity not in (None, PodAffinity()):
+                found.append(f"spec.affinity.{name}")
     if spec.topology_spread_constraints:
         found.append("spec.topologySpreadConstraints")
     if spec.resource_claims:
         found.append("spec.resourceClaims")
     for index, volume in enumerate(spec.volumes):
-        found += [f"spec.volumes[{index}].{kind}" for kind in ("persistentVolumeClaim", "ephemeral") if kind in volume]
+        if volume.persistent_volume_claim is not None:
+            found.append(f"spec.volumes[{index}].persistentVolumeClaim")
+        if volume.ephemeral is not None:
+            found.append(f"spec.volumes[{index}].ephemeral")
     found += [f"metadata.annotations.{name}" for name in _GPU_FRACTIONS if name in pod.metadata.annotations]
     return found
 

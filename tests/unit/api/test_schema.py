@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from muster.api.core import Pod
 from muster.api.documents import Problem
 from muster.api.kinds import (
     CORE_KINDS,
@@ -521,3 +522,19 @@ def test_the_structs_of_a_shape_are_their_own_kind() -> None:
     assert problems == []
     assert isinstance(found, Queue)
     assert found.spec.resources.cpu.quota == 5
+
+
+def test_a_watched_object_may_say_null() -> None:
+    """Null is the same as absent, also for the fast decoder; a wrong type is still an error with its path."""
+    data = b'{"metadata": {"name": "p", "labels": null}, "spec": {"containers": null, "nodeName": null}}'
+    assert decode(data, Pod) == decode(b'{"metadata": {"name": "p"}}', Pod)
+    with pytest.raises(BadObject) as error:
+        decode(b'{"metadata": {"name": 5, "labels": null}}', Pod)
+    assert error.value.path == "metadata.name"
+
+
+def test_amounts_are_quantities() -> None:
+    """What Kubernetes would refuse is told where it stands."""
+    container = {"resources": {"requests": {"cpu": "abc", "memory": "1Gi", "gpu": 2}}}
+    (problem,) = problems_of(POD, {"spec": {"containers": [container]}})
+    assert problem.path == "spec.containers[0].resources.requests.cpu"

@@ -226,19 +226,77 @@ def test_older_constraints(muster, constraints, expected):
     assert {key: value for key, value in spec.items() if key != "subGroups"} == expected
 
 
-def test_everything_else_passes_through(muster):
-    """Other documents, and what migrate does not know inside a PodGroup, come out as they went in."""
-    text = (
-        "apiVersion: v1\nkind: Service\nspec: {type: 'on', port: '0123', when: '2024-01-01'}\n---\n"
-        + HEAD
-        + "  minMember: 1\n  unknown: {x: [1, 2.5, null]}\n"
-    )
+def test_what_does_not_change_comes_out_as_it_was_written(muster):
+    """Other documents keep every byte: comments, and scalars that kubectl reads its own way."""
+    other = "# mine\napiVersion: apps/v1\nkind: DaemonSet\nspec: {mode: 0644, on: yes}  # kept\n"
+    good = "---\n# a comment\n" + HEAD + "  minMember: 1\n"
+    old = "---\n" + HEAD + "  subgroups: [{name: a, minMember: 1}]\n"
+    run = muster("migrate", "-f", "-", stdin=other + good + old)
+    assert run.code == 0
+    assert run.out.startswith("---\n" + other + good + "---\n")
+    assert migrated(run)[2]["spec"] == {"subGroups": [{"name": "a", "minMember": 1}]}
+
+
+def test_what_changes_keeps_what_migrate_does_not_know(muster):
+    text = HEAD + "  subgroups: [{name: a, minMember: 1}]\n  unknown: {x: [1, 2.5, null], y: '0123', n: 'on'}\n"
     run = muster("migrate", "-f", "-", stdin=text)
-    assert migrated(run)[0]["spec"] == {"type": "on", "port": "0123", "when": "2024-01-01"}
-    assert next(iter(yaml.safe_load_all(run.out)))["spec"] == {"type": "on", "port": "0123", "when": "2024-01-01"}
-    assert migrated(run)[1]["spec"]["unknown"] == {"x": [1, 2.5, None]}
+    assert migrated(run)[0]["spec"]["unknown"] == {"x": [1, 2.5, None], "y": "0123", "n": "on"}
+    assert next(iter(yaml.safe_load_all(run.out)))["spec"]["unknown"]["n"] == "on"
     assert run.code == 1, "the unknown field is an error that migration does not mend"
     assert "spec.unknown" in run.err
+
+
+def test_doubtful_scalars_are_not_written_again(muster):
+    """Writing the object anew would choose between two readings: somebody has to."""
+    text = HEAD + "  queue: on\n  subgroups: [{name: a, minMember: 1}]\n"
+    run = muster("migrate", "-f", "-", stdin=text)
+    assert run.code == 1
+    assert "decide   spec.queue: unquoted on is true to kubectl" in run.err
+    assert run.out == "---\n" + text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: t}\nspec: {levels: []}\n", id="t"
+        ),
+        pytest.param("apiVersion: scheduling.run.ai/v2alpha2\nkind: Podgroup\n", id="misspelled kind"),
+        pytest.param("hello", id="no object"),
+        pytest.param("a: [", id="no YAML"),
+    ],
+)
+def test_what_is_still_invalid_exits_with_1(muster, text):
+    run = muster("migrate", "-f", "-", stdin=text)
+    assert run.code == 1
+    assert "still invalid" in run.err
+
+
+def test_a_set_without_a_level_is_left_alone(muster):
+    """It hands a topology down to its members; on the root it would hand it to everybody."""
+    text = HEAD.replace("{name: g}", "{name: g, annotations: {kai.scheduler/topology: t1}}") + (
+        "  subGroups: [{name: a, minMember: 3}, {name: b, minMember: 3}]\n"
+        "  topologyConstraints:\n"
+        "    global: {requiredTopologyLevel: rack}\n"
+        "    subGroupSets: [{subGroups: [a, b], constraint: {topology: t2}}]\n"
+    )
+    spec = migrated(muster("migrate", "-f", "-", stdin=text))[0]["spec"]
+    assert spec["topologyConstraint"] == {"requiredTopologyLevel": "rack"}
+    assert len(spec["topologyConstraints"]["subGroupSets"]) == 1
+
+
+def test_constraints_that_contradict_each_other_are_not_moved(muster):
+    """One SubGroup in two sets is an error before and after."""
+    text = HEAD + (
+        "  subGroups: [{name: a, minMember: 1}, {name: b, minMember: 1}]\n"
+        "  topologyConstraints:\n"
+        "    subGroupSets:\n"
+        "      - {subGroups: [a, b], constraint: {requiredTopologyLevel: rack}}\n"
+        "      - {subGroups: [a], constraint: {requiredTopologyLevel: zone}}\n"
+    )
+    run = muster("migrate", "-f", "-", stdin=text)
+    assert run.code == 1
+    assert "a is already in subGroupSets[0]" in run.err
 
 
 def test_json_is_a_list_that_kubectl_takes(muster):

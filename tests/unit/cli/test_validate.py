@@ -1,6 +1,7 @@
 """`muster validate`: what is printed, where, in which form, and with which exit code."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,52 @@ def test_trees_are_drawn(muster):
         "  └╌ b        2 pods",
         "  together in one rack of dc: a-1, a-2",
     ]
+
+
+@pytest.mark.parametrize("word", ["yes", "on", "n", "0644", "1_000"])
+def test_what_kubectl_would_read_differently_is_an_error(muster, word):
+    """The API server would get a boolean or a number: the author has to put it in quotes."""
+    rows = muster("validate", "-f", "-", "-o", "json", stdin=HEAD % "g" + f"  minMember: 1\n  queue: {word}\n").json
+    assert [(row["severity"], row["path"]) for row in rows] == [("error", "spec.queue")]
+    assert f'write "{word}"' in rows[0]["hint"]
+    assert muster("validate", "-f", "-", stdin=HEAD % "g" + f'  minMember: 1\n  queue: "{word}"\n').code == 0
+
+
+def test_other_kinds_may_hold_what_they_like(muster):
+    assert (
+        muster("validate", "-f", "-", stdin="apiVersion: apps/v1\nkind: DaemonSet\nspec: {a: 0644, b: yes}\n").code == 0
+    )
+
+
+def test_a_folder_gives_regular_files_only(muster, tmp_path):
+    """A pipe in a folder would wait for ever, a dangling link leads nowhere."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a.YAML").write_text(GOOD)
+    run = muster("validate", "-f", tmp_path, "-f", tmp_path / "a.YAML")
+    assert run.code == 0
+    assert "1 object: 1 valid" in run.err
+
+
+def test_a_list_without_a_list(muster):
+    assert muster("validate", "-f", "-", stdin="apiVersion: v1\nkind: List\nitems: 3\n").code == 1
+
+
+def test_names_can_not_forge_lines(muster):
+    """A name with a newline stays on its line."""
+    text = json.dumps(
+        {
+            "apiVersion": "scheduling.run.ai/v2alpha2",
+            "kind": "PodGroup",
+            "metadata": {"name": "x\nPodGroup default/evil: valid"},
+            "spec": {},
+        }
+    )
+    out = muster("validate", "-f", "-", stdin=text).out
+    assert not any(line.startswith("PodGroup default/evil") for line in out.splitlines())
+
+
+def test_the_next_step_can_be_pasted(muster, tmp_path):
+    file = tmp_path / "a b.yaml"
+    file.write_text(GOOD)
+    assert f"next: kubectl apply -f '{file}'" in muster("validate", "-f", file).err

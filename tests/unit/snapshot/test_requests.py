@@ -2,12 +2,14 @@
 
 import pytest
 
-from muster.api.core import Pod
+from muster.api.core import Container, Pod, PodSpec, Resources
 from muster.api.kinds import CORE_KINDS, read_object
 from muster.errors import BadObject
 from muster.snapshot.requests import host_ports_of, ports_clash, request_of, unsupported_fields
 
 POD = CORE_KINDS[0]
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
 
 
 def pod(spec=None, **metadata) -> Pod:
@@ -77,8 +79,9 @@ def test_request(spec, expected):
 
 
 def test_an_amount_that_is_no_quantity_is_an_error():
+    asked = Resources(requests={"cpu": "lots"})
     with pytest.raises(BadObject, match="lots"):
-        request_of(pod({"containers": [container(cpu="lots")]}).spec)
+        request_of(PodSpec(containers=[Container(resources=asked)]))
 
 
 @pytest.mark.parametrize(
@@ -86,10 +89,18 @@ def test_an_amount_that_is_no_quantity_is_an_error():
     [
         pytest.param({}, {}, [], id="nothing"),
         pytest.param({"affinity": {"nodeAffinity": {}}}, {}, [], id="node affinity is supported"),
-        pytest.param({"affinity": {"podAffinity": {"x": 1}}}, {}, ["spec.affinity.podAffinity"], id="affinity"),
+        pytest.param(
+            {"affinity": {"podAffinity": REQUIRED}},
+            {},
+            ["spec.affinity.podAffinity"],
+            id="affinity",
+        ),
         pytest.param({"affinity": {"podAffinity": {}}}, {}, [], id="an empty one asks for nothing"),
         pytest.param(
-            {"affinity": {"podAntiAffinity": {"x": 1}}}, {}, ["spec.affinity.podAntiAffinity"], id="anti-affinity"
+            {"affinity": {"podAntiAffinity": PREFERRED}},
+            {},
+            ["spec.affinity.podAntiAffinity"],
+            id="anti-affinity",
         ),
         pytest.param({"topologySpreadConstraints": [{}]}, {}, ["spec.topologySpreadConstraints"], id="spread"),
         pytest.param({"resourceClaims": [{"name": "a"}]}, {}, ["spec.resourceClaims"], id="claims"),

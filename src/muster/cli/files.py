@@ -33,7 +33,7 @@ def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
     found: list[Source] = []
     for file in _files(names):
         for document in _documents(file, limits):
-            found.extend(_taken_apart(file, document))
+            found.extend(_taken_apart(file, document, limits.max_documents))
     if not found:
         raise UsageError(f"no objects in {', '.join(names[:5])}", "a file holds YAML or JSON documents")
     return found
@@ -95,7 +95,7 @@ def _bytes(file: str, limits: Limits) -> bytes:
         raise UsageError(f"can't read {file}: {reason}", "check the name, or use - for standard input") from None
 
 
-def _taken_apart(file: str, document: Document) -> Iterator[Source]:
+def _taken_apart(file: str, document: Document, most: int) -> Iterator[Source]:
     """The document itself, or the items when it is a List (of any kind, as kubectl prints them)."""
     number, problems, doubts, text = document.number, document.problems, document.doubts, document.text
     if not _is_list(document.value):
@@ -110,7 +110,10 @@ def _taken_apart(file: str, document: Document) -> Iterator[Source]:
         yield Source(file, number, None, [Problem("items", "must be a list", "a List holds objects in items")])
         return
     kind = document.value["kind"].removesuffix("List")
-    for item in items or []:
+    if items and len(items) > most:
+        message = f"{len(items):,} items are more than the limit of {most:,}: the rest is not read"
+        yield Source(file, number, None, [Problem("items", message, "split the List")])
+    for item in (items or [])[:most]:
         yield Source(file, number, _typed(item, document.value, kind), [], doubts, text)
 
 

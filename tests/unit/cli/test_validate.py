@@ -257,3 +257,14 @@ def test_the_next_step_can_be_pasted(muster, tmp_path):
     file = tmp_path / "a b.yaml"
     file.write_text(GOOD)
     assert f"next: kubectl apply -f '{file}'" in muster("validate", "-f", file).err
+
+
+def test_what_is_too_much_is_read_in_part_and_told(muster):
+    """Documents and items beyond the limit are one error; those within it are judged."""
+    documents = "---\n".join([GOOD] * 4)
+    items = json.dumps({"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Service"}] * 4})
+    for text in (documents, items):
+        run = muster("validate", "-f", "-", "-o", "json", "--set", "input.maxDocuments=3", stdin=text)
+        assert [row["message"] for row in run.json if "the rest is not read" in row["message"]]
+        assert run.code == 1
+        assert muster("validate", "-f", "-", "--set", "input.maxDocuments=4", stdin=text).code == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muster.api import quantity
-from muster.api.core import Pod
+from muster.api.cluster import Pod
 from muster.api.crd import custom_resource_definitions
 from muster.api.documents import read
 from muster.api.kinds import decode

@@ -15,7 +15,7 @@ from muster.api.documents import Limits, Problem, child_path, shown
 from muster.api.model import note
 from muster.api.nearest import Nearest
 from muster.api.scalars import plain_scalar
-from muster.api.schema import OBJECT, Shape, conform, shape_of
+from muster.api.schema import OBJECT, Form, conform, form_of
 from muster.api.validation.context import Settings
 from muster.errors import UsageError
 
@@ -88,12 +88,12 @@ def load(
 def known_keys() -> dict[str, Any]:
     """Every key with its default, in the order of the schema."""
     defaults = msgspec.to_builtins(Config())
-    return {key: _at(defaults, key) for key in _leaves(shape_of(Config))}
+    return {key: _at(defaults, key) for key in _leaves(form_of(Config))}
 
 
-def _leaves(shape: Shape) -> dict[str, Shape]:
-    found: dict[str, Shape] = {}
-    waiting = [("", shape)]
+def _leaves(form: Form) -> dict[str, Form]:
+    found: dict[str, Form] = {}
+    waiting = [("", form)]
     while waiting:
         path, at = waiting.pop(0)
         if at.kind == OBJECT:
@@ -113,7 +113,7 @@ def _from_file(document: Any, file: str, problems: list[str]) -> dict[str, Any]:
     if document is None:
         return {}
     found: list[Problem] = []
-    fitting = conform(document, shape_of(Config), "", found, strict=True)
+    fitting = conform(document, form_of(Config), "", found, strict=True)
     for path, message, hint, _ in found:
         problems.append(f"{file}: {path or 'the file'} {message}" + (f"; {hint}" if hint else ""))
     return {key: _at(fitting, key) for key in known_keys() if _has(fitting, key)}
@@ -147,10 +147,10 @@ def _key_of_variable(name: str, keys: Iterable[str], problems: list[str]) -> str
 def _set(
     values: dict[str, Setting], key: str, text: str, source: str, keys: Mapping[str, Any], problems: list[str]
 ) -> None:
-    shape = _leaves(shape_of(Config))[key]
+    form = _leaves(form_of(Config))[key]
     value = text if isinstance(keys[key], str) else plain_scalar(text)
     found: list[Problem] = []
-    fitting = conform(value, shape, key, found, strict=True)
+    fitting = conform(value, form, key, found, strict=True)
     problems.extend(f"{source}: {path} {message}" + (f"; {hint}" if hint else "") for path, message, hint, _ in found)
     values[key] = Setting(key, fitting, source)
 

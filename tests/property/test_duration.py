@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.api import duration
 from muster.api.queue import QueueSpec
-from muster.api.schema import shape_of
+from muster.api.schema import form_of
 from muster.errors import BadObject
 
 UNITS = {
@@ -21,7 +21,7 @@ UNITS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-PATTERN = shape_of(QueueSpec).fields["preemptMinRuntime"].notes["pattern"]
+PATTERN = form_of(QueueSpec).fields["preemptMinRuntime"].notes["pattern"]
 
 digits = st.text("0123456789", min_size=1, max_size=7)
 numbers = st.one_of(digits, st.builds("{}.{}".format, digits, digits), st.builds(".{}".format, digits))

@@ -95,7 +95,7 @@ def held(tree: Tree) -> set[tuple[frozenset[str], str, str, str]]:
     for row, node in enumerate(tree.nodes):
         if node.constraint is not None:
             found.add((frozenset(below[row]), *node.constraint[:3]))
-    for hold in tree.holds:
+    for hold in tree.together:
         leaves = frozenset(name for row in hold.members for name in below[row])
         found.add((leaves, *hold.constraint[:3]))
     return found

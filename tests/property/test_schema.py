@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster.api.documents import child_path
 from muster.api.kinds import CORE_KINDS, OUR_KINDS, Kind, kind_of, read_object
-from muster.api.schema import ANY, BOOLEAN, INTEGER, LIST, MAP, NUMBER, OBJECT, STRING, TIME, UNION, Shape, shape_of
+from muster.api.schema import ANY, BOOLEAN, INTEGER, LIST, MAP, NUMBER, OBJECT, STRING, TIME, UNION, Form, form_of
 
 KINDS = st.sampled_from([*OUR_KINDS, *CORE_KINDS])
 NAMES = st.sampled_from(
@@ -36,58 +36,58 @@ DEEPEST = 6
 
 
 @st.composite
-def fitting(draw: st.DrawFn, shape: Shape, wrong: st.SearchStrategy[Any] | None = None, depth: int = 0) -> Any:
-    """A document of the shape; with `wrong`, one that now and then has something else in it."""
+def fitting(draw: st.DrawFn, form: Form, wrong: st.SearchStrategy[Any] | None = None, depth: int = 0) -> Any:
+    """A document of the form; with `wrong`, one that now and then has something else in it."""
     if wrong is not None and draw(st.integers(0, 9)) == 0:
         return draw(wrong)
-    notes = shape.notes
+    notes = form.notes
     least = notes.get("minItems", 0)
     few = st.integers(least, 2 if depth < DEEPEST else least)
-    if notes.get("x-muster-type") == "quantity" and shape.kind == STRING:
+    if notes.get("x-muster-type") == "quantity" and form.kind == STRING:
         return draw(st.sampled_from(["500m", "8Gi", "1e3", "-0.1", "2"]))
-    if shape.kind == UNION:
-        return draw(fitting(draw(st.sampled_from(shape.options)).noted(notes), wrong, depth))
-    if shape.kind == OBJECT:
-        optional = sorted(set(shape.fields) - set(shape.required))
+    if form.kind == UNION:
+        return draw(fitting(draw(st.sampled_from(form.options)).noted(notes), wrong, depth))
+    if form.kind == OBJECT:
+        optional = sorted(set(form.fields) - set(form.required))
         chosen = draw(st.lists(st.sampled_from(optional), unique=True, max_size=4)) if optional else []
-        value = {name: draw(fitting(shape.fields[name], wrong, depth + 1)) for name in (*shape.required, *chosen)}
+        value = {name: draw(fitting(form.fields[name], wrong, depth + 1)) for name in (*form.required, *chosen)}
         if wrong is not None and draw(st.integers(0, 4)) == 0:
             value[draw(NAMES)] = draw(wrong)
         return value
-    if shape.kind == LIST:
-        return [draw(fitting(shape.item, wrong, depth + 1)) for _ in range(draw(few))]
-    if shape.kind == MAP:
-        return {draw(NAMES): draw(fitting(shape.item, wrong, depth + 1)) for _ in range(draw(few))}
-    return draw(scalar(shape))
+    if form.kind == LIST:
+        return [draw(fitting(form.item, wrong, depth + 1)) for _ in range(draw(few))]
+    if form.kind == MAP:
+        return {draw(NAMES): draw(fitting(form.item, wrong, depth + 1)) for _ in range(draw(few))}
+    return draw(scalar(form))
 
 
 @cache
-def scalar(shape: Shape) -> st.SearchStrategy[Any]:
-    notes = shape.notes
+def scalar(form: Form) -> st.SearchStrategy[Any]:
+    notes = form.notes
     if "enum" in notes:
         return st.sampled_from(notes["enum"])
-    if shape.kind in (INTEGER, NUMBER):
+    if form.kind in (INTEGER, NUMBER):
         most = 2**31 - 1 if notes.get("format") == "int32" else 2**63 - 1
         numbers = st.integers(notes.get("minimum", -most), most)
-        return numbers if shape.kind == INTEGER else numbers | st.floats(notes.get("minimum", -(2**53)), 2**53)
+        return numbers if form.kind == INTEGER else numbers | st.floats(notes.get("minimum", -(2**53)), 2**53)
     if notes.get("x-muster-type") == "duration":
         return st.sampled_from(["0", "30s", "-1s", "1h30m", "1.5h", ".5ms"])
     if "pattern" in notes:
         matching = st.from_regex(re.compile(notes["pattern"], re.ASCII), fullmatch=True)
         return matching.filter(lambda text: len(text) <= notes["maxLength"])
-    if shape.kind == STRING:
+    if form.kind == STRING:
         return st.text(min_size=notes.get("minLength", 0), max_size=min(12, notes.get("maxLength", 12)))
     return {
         BOOLEAN: st.booleans(),
         TIME: st.sampled_from(["2026-01-31T12:00:00Z", "2026-01-31T12:00:00.5+02:00"]),
         ANY: JUNK,
-    }[shape.kind]
+    }[form.kind]
 
 
-right = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), fitting(shape_of(kind.struct))))
+right = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), fitting(form_of(kind.struct))))
 half_right = KINDS.flatmap(
     lambda kind: st.tuples(
-        st.just(kind), fitting(shape_of(kind.struct), JUNK).filter(lambda value: isinstance(value, dict))
+        st.just(kind), fitting(form_of(kind.struct), JUNK).filter(lambda value: isinstance(value, dict))
     )
 )
 arbitrary = st.tuples(KINDS, st.dictionaries(NAMES | st.sampled_from(["spec", "status", "metadata"]), JUNK, max_size=4))
@@ -121,13 +121,13 @@ def paths(document: Any) -> dict[str, Any]:
 
 def required_fields() -> set[str]:
     """The names of all fields that some object can't do without."""
-    found, seen, waiting = set(), set(), [shape_of(kind.struct) for kind in (*OUR_KINDS, *CORE_KINDS)]
+    found, seen, waiting = set(), set(), [form_of(kind.struct) for kind in (*OUR_KINDS, *CORE_KINDS)]
     while waiting:
-        shape = waiting.pop()
-        if id(shape) not in seen:
-            seen.add(id(shape))
-            found.update(shape.required)
-            waiting.extend([*shape.fields.values(), *shape.options, *([shape.item] if shape.item else [])])
+        form = waiting.pop()
+        if id(form) not in seen:
+            seen.add(id(form))
+            found.update(form.required)
+            waiting.extend([*form.fields.values(), *form.options, *([form.item] if form.item else [])])
     return found
 
 
@@ -136,7 +136,7 @@ REQUIRED = required_fields()
 
 @given(right)
 def test_a_right_document_has_no_problem(case: tuple[Kind, dict[str, Any]]) -> None:
-    """What fits the shape and its notes is read as msgspec itself converts it."""
+    """What fits the form and its notes is read as msgspec itself converts it."""
     kind, document = case
     assert kind_of(named(kind, document)) is kind
     found, problems = read_object(named(kind, document), kind)

@@ -400,7 +400,7 @@ def test_every_spelling_holds_the_same_pods_together(gang: Gang) -> None:
         leaves[row] = frozenset().union(*(leaves[child] for child in node.children)) or frozenset({node.name})
     found = Counter((leaves[row], node.constraint[:3]) for row, node in enumerate(tree.nodes) if node.constraint)
     found.update(
-        (frozenset().union(*(leaves[row] for row in hold.members)), hold.constraint[:3]) for hold in tree.holds
+        (frozenset().union(*(leaves[row] for row in hold.members)), hold.constraint[:3]) for hold in tree.together
     )
     assert found == held_together(gang)
 
@@ -452,7 +452,7 @@ def by_parts(tree: Tree) -> tuple[dict[str, Any], set[Any]]:
         )
         for node in nodes
     }
-    return parts, {(frozenset(nodes[row].name for row in hold.members), hold.constraint[:3]) for hold in tree.holds}
+    return parts, {(frozenset(nodes[row].name for row in hold.members), hold.constraint[:3]) for hold in tree.together}
 
 
 @given(gangs(), st.randoms(use_true_random=False))
@@ -468,6 +468,6 @@ def test_only_the_order_of_siblings_is_meaning(gang: Gang, random: Any) -> None:
     assert [node._replace(path="", constraint=None) for node in other.nodes] == [
         node._replace(path="", constraint=None) for node in tree.nodes
     ]
-    assert [(hold.members, hold.constraint[:3]) for hold in other.holds] == [
-        (hold.members, hold.constraint[:3]) for hold in tree.holds
+    assert [(hold.members, hold.constraint[:3]) for hold in other.together] == [
+        (hold.members, hold.constraint[:3]) for hold in tree.together
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.api import interface, kinds, podgroup, queue, schema, topology
 from muster.api.kinds import Kind
-from muster.api.schema import Shape, shape_of
+from muster.api.schema import Form, form_of
 
 # How deep the nested entries of a ResourceInterface are spelled out: a structural schema can't refer to itself.
 _UNROLLED = 3
@@ -136,9 +136,9 @@ def _definition(kind: Kind) -> dict[str, Any]:
         "served": True,
         "storage": True,
         "additionalPrinterColumns": _COLUMNS[kind.name],
-        "schema": {"openAPIV3Schema": _root_schema(shape_of(kind.struct))},
+        "schema": {"openAPIV3Schema": _root_schema(form_of(kind.struct))},
     }
-    if "status" in shape_of(kind.struct).fields:
+    if "status" in form_of(kind.struct).fields:
         served["subresources"] = {"status": {}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -153,8 +153,8 @@ def _definition(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _root_schema(shape: Shape) -> dict[str, Any]:
-    made = _object_schema(shape, {})
+def _root_schema(form: Form) -> dict[str, Any]:
+    made = _object_schema(form, {})
     made["properties"] = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -164,22 +164,22 @@ def _root_schema(shape: Shape) -> dict[str, Any]:
     return made
 
 
-def _schema(shape: Shape, inside: dict[type, int]) -> dict[str, Any]:
+def _schema(form: Form, inside: dict[type, int]) -> dict[str, Any]:
     """`inside` counts how often each struct is open around this place."""
-    if shape.kind == schema.OBJECT:
-        return _object_schema(shape, inside)
-    notes = {name: value for name, value in shape.notes.items() if not name.startswith("x-muster-")}
-    if shape.kind == schema.UNION:
-        return _union_schema(shape, notes)
-    if shape.kind == schema.ANY:
+    if form.kind == schema.OBJECT:
+        return _object_schema(form, inside)
+    notes = {name: value for name, value in form.notes.items() if not name.startswith("x-muster-")}
+    if form.kind == schema.UNION:
+        return _union_schema(form, notes)
+    if form.kind == schema.ANY:
         return {**notes, "x-kubernetes-preserve-unknown-fields": True}
-    made: dict[str, Any] = {"type": _TYPES[shape.kind], **notes}
-    if shape.kind == schema.TIME:
+    made: dict[str, Any] = {"type": _TYPES[form.kind], **notes}
+    if form.kind == schema.TIME:
         made["format"] = "date-time"
-    if shape.kind == schema.INTEGER:
+    if form.kind == schema.INTEGER:
         made.setdefault("format", "int64")
-    if shape.item is not None:
-        made["items" if shape.kind == schema.LIST else "additionalProperties"] = _schema(shape.item, inside)
+    if form.item is not None:
+        made["items" if form.kind == schema.LIST else "additionalProperties"] = _schema(form.item, inside)
     return made
 
 
@@ -194,26 +194,26 @@ _TYPES = {
 }
 
 
-def _object_schema(shape: Shape, inside: dict[type, int]) -> dict[str, Any]:
-    assert shape.struct is not None
-    depth = inside.get(shape.struct, 0)
-    made: dict[str, Any] = {"type": "object", "description": shape.notes["description"]}
+def _object_schema(form: Form, inside: dict[type, int]) -> dict[str, Any]:
+    assert form.struct is not None
+    depth = inside.get(form.struct, 0)
+    made: dict[str, Any] = {"type": "object", "description": form.notes["description"]}
     if depth > _UNROLLED:
         made["x-kubernetes-preserve-unknown-fields"] = True
         return made
-    below = {**inside, shape.struct: depth + 1}
-    if shape.required:
-        made["required"] = sorted(shape.required)
-    made["properties"] = {name: _schema(field, below) for name, field in shape.fields.items()}
-    if shape.struct in _RULES:
-        made["x-kubernetes-validations"] = [{"rule": rule, "message": says} for rule, says in _RULES[shape.struct]]
+    below = {**inside, form.struct: depth + 1}
+    if form.required:
+        made["required"] = sorted(form.required)
+    made["properties"] = {name: _schema(field, below) for name, field in form.fields.items()}
+    if form.struct in _RULES:
+        made["x-kubernetes-validations"] = [{"rule": rule, "message": says} for rule, says in _RULES[form.struct]]
     return made
 
 
-def _union_schema(shape: Shape, notes: dict[str, Any]) -> dict[str, Any]:
+def _union_schema(form: Form, notes: dict[str, Any]) -> dict[str, Any]:
     """An API server knows one union, integer or string; for others it leaves the value to our own validation."""
     described = {"description": notes["description"]} if "description" in notes else {}
-    found = {option.kind for option in shape.options}
+    found = {option.kind for option in form.options}
     if schema.LIST in found:
         return {**described, "x-kubernetes-preserve-unknown-fields": True}
     made = {**described, "anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}

@@ -4,13 +4,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from muster.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.documents import Problem, child_path, shown
 from muster.api.interface import ResourceInterface
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue
-from muster.api.schema import conform, shape_of
+from muster.api.schema import conform, form_of
 from muster.api.topology import Topology
 from muster.errors import BadObject
 
@@ -96,24 +96,24 @@ def read_object(document: dict[str, Any], kind: Kind, *, strict: bool = True) ->
     In `strict` reading an unknown field at the top or in the spec of our kinds is a problem; metadata, status and core
     kinds are always lenient (SPEC §2).
     """
-    shape = shape_of(kind.struct)
+    form = form_of(kind.struct)
     problems: list[Problem] = []
     strict = strict and kind.ours
-    known = Nearest([*shape.fields, "apiVersion", "kind", "spec", "status"])
+    known = Nearest([*form.fields, "apiVersion", "kind", "spec", "status"])
     fitting: dict[str, Any] = {}
     for key, value in document.items():
         if key in ("apiVersion", "kind") or value is None:
             continue
-        field = shape.fields.get(key)
+        field = form.fields.get(key)
         if field is not None:
             fitting[key] = conform(value, field, key, problems, strict=strict and key == "spec")
         elif strict and key != "status" and known.to(key):
             # Strictness is about the spec; but what looks like a misspelled spec is one.
             problems.append(Problem(child_path("", key), "is not a known field", known.hint(key)))
-    for name in shape.required:
+    for name in form.required:
         if name not in fitting:
             problems.append(Problem(name, "is missing", f"add {name}"))
-            fitting[name] = conform({}, shape.fields[name], name, [], strict=False)
+            fitting[name] = conform({}, form.fields[name], name, [], strict=False)
     return msgspec.convert(fitting, kind.struct), problems
 
 

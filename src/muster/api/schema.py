@@ -1,6 +1,6 @@
-"""The shape of every struct as data, and the check of a document against it that finds everything at once.
+"""The form of every struct as data, and the check of a document against it that finds everything at once.
 
-A decoder stops at the first problem. `conform` walks a whole document along its shape, reports each wrong type, range
+A decoder stops at the first problem. `conform` walks a whole document along its form, reports each wrong type, range
 and unknown field with its path, leaves the bad values out, and gives what remains to the struct, so that the rules
 behind it can go on and report theirs in the same answer.
 """
@@ -40,41 +40,41 @@ _LEFT_OUT = object()
 _MAX_NAME = 253
 
 
-class Shape:
+class Form:
     """What may stand at one place of a document, with the notes of the field: description, enum, minimum, …"""
 
     def __init__(self, kind: str, notes: dict[str, Any] | None = None) -> None:
         self.kind = kind
         self.notes = notes or {}
-        self.fields: dict[str, Shape] = {}
+        self.fields: dict[str, Form] = {}
         self.required: tuple[str, ...] = ()
-        self.item: Shape | None = None
-        self.options: tuple[Shape, ...] = ()
+        self.item: Form | None = None
+        self.options: tuple[Form, ...] = ()
         self.struct: type | None = None
 
-    def noted(self, notes: dict[str, Any]) -> "Shape":
-        """The same shape under a field's own notes; those that the field does not set stay."""
+    def noted(self, notes: dict[str, Any]) -> "Form":
+        """The same form under a field's own notes; those that the field does not set stay."""
         if not notes:
             return self
-        shape = Shape(self.kind, {**self.notes, **notes})
-        shape.fields, shape.required, shape.struct = self.fields, self.required, self.struct
-        shape.item, shape.options = self.item, self.options
-        return shape
+        form = Form(self.kind, {**self.notes, **notes})
+        form.fields, form.required, form.struct = self.fields, self.required, self.struct
+        form.item, form.options = self.item, self.options
+        return form
 
 
 @cache
-def shape_of(struct: type) -> Shape:
-    """The shape of a struct, made once."""
-    return _Shapes().of(inspect.type_info(struct))
+def form_of(struct: type) -> Form:
+    """The form of a struct, made once."""
+    return _Forms().of(inspect.type_info(struct))
 
 
-class _Shapes:
-    """Makes shapes from msgspec's types; a struct that holds itself is made once and referred to."""
+class _Forms:
+    """Makes forms from msgspec's types; a struct that holds itself is made once and referred to."""
 
     def __init__(self) -> None:
-        self._made: dict[type, Shape] = {}
+        self._made: dict[type, Form] = {}
 
-    def of(self, found: inspect.Type) -> Shape:
+    def of(self, found: inspect.Type) -> Form:
         if isinstance(found, inspect.Metadata):
             return self.of(found.type).noted(found.extra_json_schema or {})
         if isinstance(found, inspect.StructType):
@@ -83,32 +83,32 @@ class _Shapes:
             options = [self.of(option) for option in found.types if not isinstance(option, inspect.NoneType)]
             if len(options) == 1:
                 return options[0]
-            shape = Shape(UNION)
-            shape.options = tuple(options)
-            return shape
+            form = Form(UNION)
+            form.options = tuple(options)
+            return form
         if isinstance(found, inspect.ListType):
-            shape = Shape(LIST)
-            shape.item = self.of(found.item_type)
-            return shape
+            form = Form(LIST)
+            form.item = self.of(found.item_type)
+            return form
         if isinstance(found, inspect.DictType):
-            shape = Shape(MAP)
-            shape.item = self.of(found.value_type)
-            return shape
+            form = Form(MAP)
+            form.item = self.of(found.value_type)
+            return form
         if isinstance(found, inspect.CustomType):
             assert found.cls is object, found
-            return Shape(ANY)
-        return Shape(_SCALARS[type(found)])
+            return Form(ANY)
+        return Form(_SCALARS[type(found)])
 
-    def _of_struct(self, found: inspect.StructType) -> Shape:
+    def _of_struct(self, found: inspect.StructType) -> Form:
         if found.cls in self._made:
             return self._made[found.cls]
-        shape = self._made[found.cls] = Shape(OBJECT, {"description": (found.cls.__doc__ or "").strip()})
-        shape.struct = found.cls
-        shape.required = tuple(field.encode_name for field in found.fields if field.required)
+        form = self._made[found.cls] = Form(OBJECT, {"description": (found.cls.__doc__ or "").strip()})
+        form.struct = found.cls
+        form.required = tuple(field.encode_name for field in found.fields if field.required)
         # Filled in place: a field may hold this very struct.
         for field in found.fields:
-            shape.fields[field.encode_name] = self.of(field.type)
-        return shape
+            form.fields[field.encode_name] = self.of(field.type)
+        return form
 
 
 _SCALARS: dict[type, str] = {
@@ -121,38 +121,38 @@ _SCALARS: dict[type, str] = {
 }
 
 
-def conform(value: Any, shape: Shape, path: str, problems: list[Problem], *, strict: bool) -> Any:
-    """The part of `value` that has the shape; what has not is left out and reported. `strict`: unknown fields too."""
-    fitting = _conform(value, shape, path, problems, strict)
-    return _zero(shape) if fitting is _LEFT_OUT else fitting
+def conform(value: Any, form: Form, path: str, problems: list[Problem], *, strict: bool) -> Any:
+    """The part of `value` that has the form; what has not is left out and reported. `strict`: unknown fields too."""
+    fitting = _conform(value, form, path, problems, strict)
+    return _zero(form) if fitting is _LEFT_OUT else fitting
 
 
-def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
-    if shape.kind == ANY:
+def _conform(value: Any, form: Form, path: str, problems: list[Problem], strict: bool) -> Any:
+    if form.kind == ANY:
         return value
-    if shape.kind == UNION:
-        return _conform_union(value, shape, path, problems, strict)
-    mismatch = _type_mismatch(value, shape)
+    if form.kind == UNION:
+        return _conform_union(value, form, path, problems, strict)
+    mismatch = _type_mismatch(value, form)
     if mismatch:
-        hint = mismatch.strip() or f"write {_WORDS[shape.kind]}"
-        problems.append(Problem(path, f"must be {_WORDS[shape.kind]}, not {shown(value)}", hint))
+        hint = mismatch.strip() or f"write {_WORDS[form.kind]}"
+        problems.append(Problem(path, f"must be {_WORDS[form.kind]}, not {shown(value)}", hint))
         # A number where a name belongs still names something: what refers to it can be judged.
-        return shown(value) if shape.kind == STRING and isinstance(value, int | float) else _LEFT_OUT
-    broken = _broken_note(value, shape)
+        return shown(value) if form.kind == STRING and isinstance(value, int | float) else _LEFT_OUT
+    broken = _broken_note(value, form)
     if broken:
-        problems.append(Problem(path, *broken, unread=shape.item is None))
-        if shape.item is not None:
-            value = _cut(value, shape.notes)
+        problems.append(Problem(path, *broken, unread=form.item is None))
+        if form.item is not None:
+            value = _cut(value, form.notes)
         elif not (isinstance(value, str) and len(value) <= _MAX_NAME and value.isprintable()):
             return _LEFT_OUT
-    if shape.kind == OBJECT:
-        return _conform_object(value, shape, path, problems, strict)
-    if shape.kind == LIST:
-        return _conform_list(value, shape, path, problems, strict)
-    if shape.kind == MAP:
-        assert shape.item is not None
+    if form.kind == OBJECT:
+        return _conform_object(value, form, path, problems, strict)
+    if form.kind == LIST:
+        return _conform_list(value, form, path, problems, strict)
+    if form.kind == MAP:
+        assert form.item is not None
         found = {
-            key: _conform(item, shape.item, child_path(path, key), problems, strict)
+            key: _conform(item, form.item, child_path(path, key), problems, strict)
             for key, item in value.items()
             if item is not None
         }
@@ -160,48 +160,48 @@ def _conform(value: Any, shape: Shape, path: str, problems: list[Problem], stric
     return value
 
 
-def _conform_union(value: Any, shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
-    for option in shape.options:
+def _conform_union(value: Any, form: Form, path: str, problems: list[Problem], strict: bool) -> Any:
+    for option in form.options:
         if not _type_mismatch(value, option):
-            return _conform(value, option.noted(shape.notes), path, problems, strict)
-    words = " or ".join(_WORDS[option.kind] for option in shape.options)
+            return _conform(value, option.noted(form.notes), path, problems, strict)
+    words = " or ".join(_WORDS[option.kind] for option in form.options)
     problems.append(Problem(path, f"must be {words}, not {shown(value)}", f"write {words}"))
     return _LEFT_OUT
 
 
-def _conform_object(value: dict[str, Any], shape: Shape, path: str, problems: list[Problem], strict: bool) -> Any:
-    known = Nearest(shape.fields)
+def _conform_object(value: dict[str, Any], form: Form, path: str, problems: list[Problem], strict: bool) -> Any:
+    known = Nearest(form.fields)
     fitting: dict[str, Any] = {}
     for key, item in value.items():
-        field = shape.fields.get(key)
+        field = form.fields.get(key)
         if field is None:
             if strict:
-                hint = known.hint(key) or f"known here: {', '.join(sorted(shape.fields))}"
+                hint = known.hint(key) or f"known here: {', '.join(sorted(form.fields))}"
                 problems.append(Problem(child_path(path, key), "is not a known field", hint))
             continue
         # Null is the same as absent, as everywhere in Kubernetes.
         found = _LEFT_OUT if item is None else _conform(item, field, child_path(path, key), problems, strict)
         if found is not _LEFT_OUT:
             fitting[key] = found
-    for name in shape.required:
+    for name in form.required:
         if value.get(name) is None:
-            words = _WORDS.get(shape.fields[name].kind, "a value")
+            words = _WORDS.get(form.fields[name].kind, "a value")
             problems.append(Problem(child_path(path, name), "is missing", f"add {name}: {words}"))
         if name not in fitting:
-            fitting[name] = _zero(shape.fields[name])
+            fitting[name] = _zero(form.fields[name])
     return fitting
 
 
-def _conform_list(value: list[Any], shape: Shape, path: str, problems: list[Problem], strict: bool) -> list[Any]:
+def _conform_list(value: list[Any], form: Form, path: str, problems: list[Problem], strict: bool) -> list[Any]:
     """Items of objects keep their places, so that paths stay true: one that is no object becomes an empty one."""
-    assert shape.item is not None
+    assert form.item is not None
     fitting = []
     for index, item in enumerate(value):
-        found = _conform(item, shape.item, f"{path}[{index}]", problems, strict)
+        found = _conform(item, form.item, f"{path}[{index}]", problems, strict)
         if found is not _LEFT_OUT:
             fitting.append(found)
-        elif shape.item.kind == OBJECT:
-            fitting.append(_zero(shape.item))
+        elif form.item.kind == OBJECT:
+            fitting.append(_zero(form.item))
     return fitting
 
 
@@ -212,15 +212,15 @@ def _cut(value: Any, notes: dict[str, Any]) -> Any:
     return dict(islice(value.items(), notes.get("maxProperties")))
 
 
-def _zero(shape: Shape) -> Any:
-    if shape.kind == OBJECT:
-        return {name: _zero(shape.fields[name]) for name in shape.required}
-    return _ZERO[shape.options[0].kind if shape.kind == UNION else shape.kind]
+def _zero(form: Form) -> Any:
+    if form.kind == OBJECT:
+        return {name: _zero(form.fields[name]) for name in form.required}
+    return _ZERO[form.options[0].kind if form.kind == UNION else form.kind]
 
 
-def _type_mismatch(value: Any, shape: Shape) -> str | None:
+def _type_mismatch(value: Any, form: Form) -> str | None:
     """None when the type is right, else what to do about it (nothing comes to mind: a space)."""
-    kind = shape.kind
+    kind = form.kind
     if kind in (OBJECT, MAP):
         return None if isinstance(value, dict) else " "
     if kind == LIST:
@@ -238,7 +238,7 @@ def _type_mismatch(value: Any, shape: Shape) -> str | None:
         return None if _is_time(value) else "write it as 2026-01-31T12:00:00Z"
     if isinstance(value, str):
         return None
-    if shape.notes.get("x-muster-type") == "duration" and isinstance(value, int) and not isinstance(value, bool):
+    if form.notes.get("x-muster-type") == "duration" and isinstance(value, int) and not isinstance(value, bool):
         return f'write "{value}s"'
     return "put it in quotes" if isinstance(value, int | float) else " "
 
@@ -258,9 +258,9 @@ def _is_time(value: Any) -> bool:
         return False
 
 
-def _broken_note(value: Any, shape: Shape) -> tuple[str, str] | None:
+def _broken_note(value: Any, form: Form) -> tuple[str, str] | None:
     """The first of the field's notes that the value breaks, as message and hint."""
-    notes = shape.notes
+    notes = form.notes
     if isinstance(value, str):
         return _broken_text(value, notes)
     if isinstance(value, int | float):

@@ -28,7 +28,7 @@ class Constraint(NamedTuple):
     named_at: str
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """A root, branch or leaf. `minimum` counts pods in a leaf, children elsewhere; `floor` counts pods below a root."""
 
     name: str
@@ -40,18 +40,23 @@ class Node(NamedTuple):
     path: str
 
 
-class Hold(NamedTuple):
-    """Rows that are held together beside the tree (a set, or the global constraint); nothing is counted by it."""
+class Together(NamedTuple):
+    """Rows that are held in one domain beside the tree; nothing is counted by it.
+
+    A set holds children of one `parent`. The global constraint holds the leaves that nothing else covers, wherever they
+    are: its parent is NONE.
+    """
 
     members: tuple[int, ...]
+    parent: int
     constraint: Constraint
 
 
 class Tree(NamedTuple):
     """A gang in normal form."""
 
-    nodes: tuple[Node, ...]
-    holds: tuple[Hold, ...]
+    nodes: tuple[TreeNode, ...]
+    together: tuple[Together, ...]
 
     def leaves(self) -> list[int]:
         """The rows that hold pods."""
@@ -102,7 +107,7 @@ def normal_form(group: PodGroup) -> Tree:
         root_minimum = len(children[0]) if spec.min_sub_group is None else spec.min_sub_group
     elif root_minimum is None:
         root_minimum = 1
-    nodes = [Node("", NONE, tuple(children[0]), root_minimum or 0, floor, None, "spec")]
+    nodes = [TreeNode("", NONE, tuple(children[0]), root_minimum or 0, floor, None, "spec")]
     for row, index in enumerate(order, start=1):
         subgroup = subgroups[index]
         if children[row]:
@@ -110,7 +115,7 @@ def normal_form(group: PodGroup) -> Tree:
         else:
             minimum = subgroup.min_member or 0
         parent = row_of[subgroup.parent or ""]
-        nodes.append(Node(subgroup.name, parent, tuple(children[row]), minimum, 0, None, f"{field}[{index}]"))
+        nodes.append(TreeNode(subgroup.name, parent, tuple(children[row]), minimum, 0, None, f"{field}[{index}]"))
     return constraints.on(nodes)
 
 
@@ -152,12 +157,12 @@ class _Constraints:
                 members = sorted({row_of[name] for name in group_set.sub_groups if name in row_of})
                 self._sets.append((members, group_set.constraint, f"{path}.subGroupSets[{index}].constraint"))
 
-    def on(self, nodes: list[Node]) -> Tree:
+    def on(self, nodes: list[TreeNode]) -> Tree:
         """The tree with all constraints in place and every topology name inherited."""
         set_of = {row: number for number, (members, _, _) in enumerate(self._sets) for row in members}
         # Per row: the topology that constraints here and below inherit, and whether one of them covers the pods.
         inherited, covered = [(self._fallback, "")] * len(nodes), [False] * len(nodes)
-        holds: dict[int, Hold] = {}
+        sets: dict[int, Together] = {}
         for row, node in enumerate(nodes):
             if node.parent != NONE:
                 inherited[row], covered[row] = inherited[node.parent], covered[node.parent]
@@ -167,20 +172,20 @@ class _Constraints:
                 inherited[row] = constraint.topology, constraint.named_at
                 if _holds(constraint):
                     covered[row] = True
-                    holds[set_of[row]] = Hold(tuple(members), constraint)
+                    sets[set_of[row]] = Together(tuple(members), node.parent, constraint)
             if row in self._own:
                 constraint = _constraint(self._own[row][0], inherited[row], self._own[row][1])
                 inherited[row] = constraint.topology, constraint.named_at
                 if _holds(constraint):
                     covered[row] = True
                     nodes[row] = node._replace(constraint=constraint)
-        in_order = [holds[number] for number in sorted(holds)]
+        in_order = [sets[number] for number in sorted(sets)]
         if self._global is not None:
             self._cover_the_rest(nodes, in_order, covered, inherited[0])
         return Tree(tuple(nodes), tuple(in_order))
 
     def _cover_the_rest(
-        self, nodes: list[Node], holds: list[Hold], covered: list[bool], inherited: tuple[str, str]
+        self, nodes: list[TreeNode], together: list[Together], covered: list[bool], inherited: tuple[str, str]
     ) -> None:
         assert self._global is not None
         constraint = _constraint(self._global, inherited, "spec.topologyConstraints.global")
@@ -191,7 +196,7 @@ class _Constraints:
         if len(rest) == len(leaves):
             nodes[0] = nodes[0]._replace(constraint=constraint)
         else:
-            holds.append(Hold(tuple(rest), constraint))
+            together.append(Together(tuple(rest), NONE, constraint))
 
 
 def _constraint(written: TopologyConstraint, inherited: tuple[str, str], path: str) -> Constraint:
@@ -283,7 +288,7 @@ def minimum_in_words(tree: Tree) -> str:
     return f"{phrase}, at least {root.floor} pods in all" if binds else phrase
 
 
-def count_in_words(node: Node) -> str:
+def count_in_words(node: TreeNode) -> str:
     """How many children of a root or branch are needed: `any 3 of 4`, or `all 2 required`."""
     total = len(node.children)
     return f"any {node.minimum} of {total}" if node.minimum < total else f"all {total} required"

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import click
 
 from muster.api import migration
-from muster.api.core import BUILT_IN_PRIORITIES
+from muster.api.cluster import BUILT_IN_PRIORITIES
 from muster.api.kinds import POD_GROUP, QUEUE, TOPOLOGY, Kind, Unknown, kind_of, read_object
 from muster.api.tree import minimum_in_words
 from muster.api.validation import ERROR, WARNING, Context, Judgement, Violation
 from muster.api.validation import validate as judge
-from muster.api.validation.podgroup import tree_of
 from muster.api.writing import write_yaml
 from muster.cli.files import Source, read_objects
 from muster.cli.options import load_config, with_config, with_files, with_output
@@ -162,7 +161,7 @@ def _row(one: Checked, violation: Violation) -> dict[str, Any]:
 def _say_checked(one: Checked, *, draw: bool) -> None:
     if one.judgement.kind is None and not one.judgement.violations:
         return
-    tree = tree_of(one.judgement.object) if one.judgement.kind is POD_GROUP else None
+    tree = one.judgement.tree
     severities = [violation.severity for violation in one.judgement.violations]
     state = ERROR if ERROR in severities else WARNING if severities else "valid"
     words = {ERROR: "invalid", WARNING: "valid, with warnings", "valid": "valid"}[state]

@@ -87,7 +87,7 @@ def tree_lines(tree: Tree) -> Iterator[str]:
     yield from columns(rows)
     if len(tree.nodes) > _MOST_ROWS + 1:
         yield f"… {len(tree.nodes) - _MOST_ROWS - 1:,} more"
-    for hold in tree.holds:
+    for hold in tree.together:
         names = [tree.nodes[row].name for row in hold.members]
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         yield f"together {_held(hold.constraint)}: {shown}"

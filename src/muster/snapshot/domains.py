@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from muster.api.core import Node
+from muster.api.cluster import Node
 from muster.api.topology import Topology
 from muster.api.tree import NONE
 

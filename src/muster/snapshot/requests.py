@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from muster.api.core import Container, Pod, PodAffinity, PodSpec, Resources
+from muster.api.cluster import Container, Pod, PodAffinity, PodSpec, Resources
 from muster.api.model import Amount
 from muster.api.quantity import base_units
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.api.core import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.quantity import base_units

@@ -156,7 +156,7 @@ def test_the_levels_of_zone_block_rack() -> None:
 def test_a_set_holds_its_members_in_one_block() -> None:
     """It stands beside the tree, over leaders and workers together; each of them keeps its rack."""
     tree = tree_of("set-in-one-block")
-    (hold,) = tree.holds
+    (hold,) = tree.together
     assert [tree.nodes[row].name for row in hold.members] == ["decode-leaders", "decode-workers"]
     assert hold.constraint[:2] == ("dc", "block")
     assert constraints(tree) == {"decode-leaders": ("dc", "rack"), "decode-workers": ("dc", "rack")}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.api.core import Pod
+from muster.api.cluster import Pod
 from muster.api.documents import Problem
 from muster.api.kinds import (
     CORE_KINDS,
@@ -501,7 +501,7 @@ def test_decode_is_lenient() -> None:
     ],
 )
 def test_decode_refuses(data: bytes, path: str, message: str) -> None:
-    """A watched object of another shape is BadObject, with the path of what is wrong."""
+    """A watched object of another form is BadObject, with the path of what is wrong."""
     with pytest.raises(BadObject) as refused:
         decode(data, PodGroup)
     assert refused.value.path == path

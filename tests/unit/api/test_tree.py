@@ -423,7 +423,7 @@ def test_every_spelling_of_constraints_gives_one_tree(
     """Constraints stand on nodes, sets and the global one beside them; each has its inherited topology (SPEC §3)."""
     tree = tree_of(spec, annotation)
     assert {node.name: node.constraint[:3] for node in tree.nodes if node.constraint is not None} == on_nodes
-    found = [([tree.nodes[row].name for row in hold.members], hold.constraint[:3]) for hold in tree.holds]
+    found = [([tree.nodes[row].name for row in hold.members], hold.constraint[:3]) for hold in tree.together]
     assert found == holds
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.core import Node
+from muster.api.cluster import Node
 from muster.api.model import Metadata
 from muster.api.topology import Level, Topology, TopologySpec
 from muster.snapshot.domains import domains_of

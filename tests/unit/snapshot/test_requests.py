@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.api.core import Container, Pod, PodSpec, Resources
+from muster.api.cluster import Container, Pod, PodSpec, Resources
 from muster.api.kinds import CORE_KINDS, read_object
 from muster.errors import BadObject
 from muster.snapshot.requests import host_ports_of, ports_clash, request_of, unsupported_fields

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.api.core import Node, PodSpec
+from muster.api.cluster import Node, PodSpec
 from muster.api.kinds import CORE_KINDS, read_object
 from muster.snapshot.selectors import NodeTable
 

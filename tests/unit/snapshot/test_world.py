@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.core import Container, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus, Resources, SchedulingGate
+from muster.api.cluster import Container, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus, Resources, SchedulingGate
 from muster.api.model import Condition, Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from muster.api.documents import refusal
 from muster.api.kinds import POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, Unknown, kind_of, read_object
+from muster.api.tree import Tree
 from muster.api.validation import podgroup
 from muster.api.validation.anykind import check_metadata, check_size
 from muster.api.validation.context import Context, Settings
@@ -24,6 +25,8 @@ class Judgement(NamedTuple):
     kind: Kind | None
     object: Any
     violations: list[Violation]
+    # Of a PodGroup whose SubGroups make one.
+    tree: Tree | None = None
 
     @property
     def valid(self) -> bool:
@@ -48,6 +51,7 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
     check_metadata(found.metadata, kind, report)
     check_size(document, kind, report)
     before = read_object(old, kind, strict=False)[0] if isinstance(old, dict) else None
+    tree = None
     if kind is POD_GROUP:
         tree = podgroup.check(found, report, context)
         if tree is not None and before is not None:
@@ -58,7 +62,7 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
         check_queue(found, report, context)
     elif kind is RESOURCE_INTERFACE:
         check_interface(found, report)
-    return Judgement(kind, found, report.violations)
+    return Judgement(kind, found, report.violations, tree)
 
 
 def validate_delete(document: Any, context: Context) -> Judgement:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from muster.api.documents import shown
 from muster.api.nearest import Nearest
 from muster.api.podgroup import GROUPER_ANNOTATION, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup
-from muster.api.tree import Node, Tree, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
+from muster.api.tree import Tree, TreeNode, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
 from muster.api.validation.violation import Report
@@ -172,7 +172,7 @@ class _Minimums:
         self._group, self._report, self._structure = group, report, structure
         self._subgroups, self._field = subgroups_of(group), subgroups_field(group)
         self._below = children_by_parent(self._subgroups)
-        self._nodes: dict[str, Node] = {node.name: node for node in tree.nodes} if tree else {}
+        self._nodes: dict[str, TreeNode] = {node.name: node for node in tree.nodes} if tree else {}
         self._pods: dict[str, int] = {}
         if tree:
             self._pods = {node.name: pods for node, pods in zip(tree.nodes, minimum_pods(tree), strict=True)}

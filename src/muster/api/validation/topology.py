@@ -59,7 +59,7 @@ def _written(group: PodGroup) -> list[tuple[str, TopologyConstraint]]:
 def _check_without_level(group: PodGroup, tree: Tree, report: Report) -> None:
     """A name without a level holds nothing, but a constraint below may inherit it."""
     inherited = {node.constraint.named_at for node in tree.nodes if node.constraint}
-    inherited.update(hold.constraint.named_at for hold in tree.holds)
+    inherited.update(hold.constraint.named_at for hold in tree.together)
     for path, constraint in _written(group):
         level = constraint.required_topology_level or constraint.preferred_topology_level
         idle = path.startswith("spec.topologyConstraints.subGroupSets") and not constraint.topology
@@ -135,7 +135,7 @@ class _Levels:
 
     def check(self) -> None:
         """Per row and Topology, the narrowest level that is required so far and by whom; a wider one adds nothing."""
-        sets = {row: hold.constraint for hold in self._tree.holds for row in hold.members}
+        sets = {row: hold.constraint for hold in self._tree.together for row in hold.members}
         levels: dict[str, tuple[str, int] | None] = {}
         narrowest: list[dict[str, tuple[int, Constraint]]] = []
         for row, node in enumerate(self._tree.nodes):
@@ -148,7 +148,7 @@ class _Levels:
                     levels[constraint.path] = self._required_level(constraint)
                 above = self._narrowed(constraint, levels[constraint.path], above, first)
             narrowest.append(above)
-        for hold in self._tree.holds:
+        for hold in self._tree.together:
             if hold.constraint.path not in levels:
                 levels[hold.constraint.path] = self._required_level(hold.constraint)
 

@@ -2,7 +2,7 @@
 
 from muster.api import quantity
 from muster.api.podgroup import SEMI_PREEMPTIBLE, PodGroup
-from muster.api.tree import Node, Tree, count_in_words, minimum_pods
+from muster.api.tree import Tree, TreeNode, count_in_words, minimum_pods
 from muster.api.validation.violation import Report
 from muster.errors import BadObject
 
@@ -43,10 +43,10 @@ def has_placed_pods(group: PodGroup) -> bool:
         return True
 
 
-def _rises(old: Node, old_pods: int, new: Node, new_pods: int) -> bool:
+def _rises(old: TreeNode, old_pods: int, new: TreeNode, new_pods: int) -> bool:
     """More pods are needed, or more children of the same node."""
     return new_pods > old_pods or (bool(old.children) == bool(new.children) and new.minimum > old.minimum)
 
 
-def _words(node: Node, pods: int) -> str:
+def _words(node: TreeNode, pods: int) -> str:
     return f"{count_in_words(node)} ({pods} pods)" if node.children else f"{pods} pods"

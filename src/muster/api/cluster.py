@@ -1,4 +1,4 @@
-"""The slices of core kinds that a scheduler reads: Pod, Node, PriorityClass, PodDisruptionBudget.
+"""The slices of Kubernetes' own kinds that a scheduler reads: Pod, Node, PriorityClass, PodDisruptionBudget.
 
 Unknown fields are dropped on decoding, so an object from here is never written back: writes are patches.
 """

@@ -186,7 +186,7 @@ def by_name(tree: Tree, values: Sequence[Any]) -> dict[str, Any]:
 
 def core_of(gang: Gang, placed: Counts, succeeded: Counts, was_core: set[str]) -> tuple[Tree, Core]:
     tree = tree_of(gang.document())
-    before = {row for row, node in enumerate(tree.nodes) if node.name in was_core}
+    before = [node.name in was_core for node in tree.nodes]
     counts = (per_row(tree, pods_by_leaf(gang, pods)) for pods in (placed, succeeded))
     return tree, core(tree, *counts, before)
 
@@ -350,7 +350,7 @@ def test_the_core_alone_keeps_satisfied_what_is_core(
     done = per_row(tree, pods_by_leaf(gang, succeeded))
     before = satisfied(tree, [a + b for a, b in zip(there, done, strict=True)])
     kept, further = list(found.pods), found.floor_pods
-    for leaf in tree.leaves():
+    for leaf in tree.leaves:
         add = min(further, there[leaf] - kept[leaf])
         kept[leaf], further = kept[leaf] + add, further - add
     assert further == 0

@@ -188,7 +188,7 @@ class _Migration:
         sets = older.get("subGroupSets") if isinstance(older, dict) else None
         if not isinstance(sets, list):
             return
-        row_of = {node.name: row for row, node in enumerate(tree.nodes)}
+        row_of = tree.row_of
         by_name = {one.get("name"): one for one in self._subgroups()}
         kept = []
         for index, one in enumerate(sets):

@@ -5,7 +5,9 @@ spec. A gang without SubGroups is a root that is itself a leaf. All functions wa
 place where these words are defined.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from muster.api.documents import child_path
@@ -52,15 +54,32 @@ class Together(NamedTuple):
     constraint: Constraint
 
 
-class Tree(NamedTuple):
+@dataclass(frozen=True)
+class Tree:
     """A gang in normal form."""
 
     nodes: tuple[TreeNode, ...]
     together: tuple[Together, ...]
 
-    def leaves(self) -> list[int]:
+    @cached_property
+    def leaves(self) -> tuple[int, ...]:
         """The rows that hold pods."""
-        return [row for row, node in enumerate(self.nodes) if not node.children]
+        return tuple(row for row, node in enumerate(self.nodes) if not node.children)
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of every name; the root's is empty."""
+        return {node.name: row for row, node in enumerate(self.nodes)}
+
+    def leaf_of(self, label: str | None) -> int:
+        """The leaf of a pod with this subgroup label; NONE when the label is missing, unknown or names a branch.
+
+        Such a pod is set aside. In a gang without SubGroups the label says nothing.
+        """
+        if len(self.nodes) == 1:
+            return 0
+        row = self.row_of.get(label or "", 0)
+        return NONE if self.nodes[row].children else row
 
 
 class Core(NamedTuple):
@@ -220,7 +239,7 @@ def satisfied(tree: Tree, pods: Sequence[int]) -> list[bool]:
     for row in range(len(nodes) - 1, -1, -1):
         node = nodes[row]
         met[row] = (children_met[row] if node.children else pods[row]) >= node.minimum
-        if node.floor and sum(pods[leaf] for leaf in tree.leaves()) < node.floor:
+        if node.floor and sum(pods[leaf] for leaf in tree.leaves) < node.floor:
             met[row] = False
         if met[row] and node.parent != NONE:
             children_met[node.parent] += 1
@@ -246,14 +265,15 @@ def minimum_pods(tree: Tree) -> list[int]:
     return fewest
 
 
-def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: Collection[int] = frozenset()) -> Core:
-    """The nodes and pods that make up the minimum (SPEC §6); `was_core` holds the rows that were core before.
+def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: Sequence[bool] | None = None) -> Core:
+    """The nodes and pods that make up the minimum (SPEC §6); `was_core[row]` tells which rows were core before.
 
     At each root or branch: its minimum of satisfied children, those that were core first, then in the order of the
     spec. A child that was core and lost pods keeps a place that no satisfied child takes. A succeeded pod has done its
     part of a leaf's minimum, so fewer placed pods are needed for it.
     """
     met = satisfied(tree, [sum(counts) for counts in zip(placed, succeeded, strict=True)])
+    before = was_core if was_core is not None else [False] * len(tree.nodes)
     chosen = [False] * len(tree.nodes)
     pods = [0] * len(tree.nodes)
     chosen[0] = True
@@ -264,13 +284,13 @@ def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: 
             pods[row] = min(placed[row], max(0, node.minimum - succeeded[row]))
             continue
         ranked = [
-            *(child for child in node.children if met[child] and child in was_core),
-            *(child for child in node.children if met[child] and child not in was_core),
-            *(child for child in node.children if not met[child] and child in was_core),
+            *(child for child in node.children if met[child] and before[child]),
+            *(child for child in node.children if met[child] and not before[child]),
+            *(child for child in node.children if not met[child] and before[child]),
         ]
         for child in ranked[: node.minimum]:
             chosen[child] = True
-    leaves = tree.leaves()
+    leaves = tree.leaves
     beyond = sum(placed[leaf] - pods[leaf] for leaf in leaves)
     missing = tree.nodes[0].floor - sum(pods[leaf] + succeeded[leaf] for leaf in leaves)
     return Core(tuple(chosen), tuple(pods), max(0, min(missing, beyond)))

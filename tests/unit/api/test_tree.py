@@ -159,13 +159,13 @@ def test_every_spelling_of_minimums_gives_one_tree(
 def test_leaves_are_the_rows_without_children() -> None:
     """In a flat gang the root itself holds the pods."""
     nested = tree_of({"subGroups": TWO_LEVELS})
-    assert [nested.nodes[row].name for row in nested.leaves()] == [
+    assert [nested.nodes[row].name for row in nested.leaves] == [
         "decode-leaders",
         "decode-workers",
         "prefill-leaders",
         "prefill-workers",
     ]
-    assert tree_of({"minMember": 3}).leaves() == [0]
+    assert tree_of({"minMember": 3}).leaves == (0,)
 
 
 @pytest.mark.parametrize("spelled", ["subGroups", "subgroups"])
@@ -725,7 +725,7 @@ def test_core(
 ) -> None:
     """The minimum number of satisfied children and of placed pods; membership is sticky (SPEC §6)."""
     tree = tree_of(spec)
-    before = {row for row, node in enumerate(tree.nodes) if node.name in was_core}
+    before = [node.name in was_core for node in tree.nodes]
     found = core(tree, per_row(tree, placed), per_row(tree, succeeded), before)
     assert names_where(tree, found.nodes) == nodes
     assert {node.name: count for node, count in zip(tree.nodes, found.pods, strict=True) if count} == pods
@@ -820,3 +820,25 @@ def test_a_structure_that_was_not_checked_is_a_defect_of_the_program() -> None:
     twice = [SubGroup(name="a", min_member=1), SubGroup(name="a", min_member=1)]
     with pytest.raises(AssertionError, match="structure"):
         normal_form(PodGroup(spec=PodGroupSpec(sub_groups=twice)))
+
+
+@pytest.mark.parametrize(
+    ("label", "row"),
+    [
+        pytest.param("leaf", 2, id="a leaf"),
+        pytest.param("alone", 3, id="another"),
+        pytest.param("branch", -1, id="a branch holds no pods"),
+        pytest.param("nobody", -1, id="unknown"),
+        pytest.param("", -1, id="empty"),
+        pytest.param(None, -1, id="missing"),
+    ],
+)
+def test_where_a_pod_belongs(label: str | None, row: int) -> None:
+    """A pod whose label is missing, unknown or names a branch is set aside; in a flat gang labels say nothing."""
+    subgroups = [
+        {"name": "branch"},
+        {"name": "leaf", "parent": "branch", "minMember": 1},
+        {"name": "alone", "minMember": 1},
+    ]
+    assert tree_of({"subGroups": subgroups}).leaf_of(label) == row
+    assert tree_of({"minMember": 2}).leaf_of(label) == 0

@@ -40,6 +40,24 @@ A, B, C = leaf("a"), leaf("b"), leaf("c")
 BRANCH = [sub("x"), leaf("x0", 2, "x"), leaf("x1", 2, "x")]
 
 RAISED: list[Any] = [
+    pytest.param(
+        {"subGroups": [leaf("a", 4), leaf("c", 1)]},
+        {"subGroups": [leaf("b", 8), leaf("c", 1)]},
+        ["spec.minSubGroup"],
+        id="a required child replaced by a larger one",
+    ),
+    pytest.param(
+        {"subGroups": [leaf("a", 4), leaf("c", 1)]},
+        {"subGroups": [sub("x"), leaf("a", 4, "x"), leaf("b", 8, "x"), leaf("c", 1)]},
+        ["spec.minSubGroup"],
+        id="a required child moved beside a new one",
+    ),
+    pytest.param(
+        {"minSubGroup": 1, "subGroups": [leaf("a", 4), leaf("c", 1)]},
+        {"minSubGroup": 1, "subGroups": [leaf("a", 4)]},
+        ["spec.minSubGroup"],
+        id="the cheap child of one of two goes",
+    ),
     pytest.param({"minMember": 2}, {"minMember": 3}, ["spec.minMember"], id="flat"),
     pytest.param({}, {"minMember": 2}, ["spec.minMember"], id="flat, from unset, which is 1"),
     pytest.param({"subGroups": [A, B]}, {"subGroups": [A, leaf("b", 3)]}, ["spec.subGroups[1].minMember"], id="leaf"),

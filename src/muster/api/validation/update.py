@@ -11,7 +11,9 @@ def check_update(old: PodGroup, old_tree: Tree | None, new_tree: Tree, report: R
     """No existing node's minimum rises while the gang has placed pods; judged by the old object's status."""
     if old_tree is None or old.spec.preemptibility != SEMI_PREEMPTIBLE or not has_placed_pods(old):
         return
-    before = {node.name: (node, pods) for node, pods in zip(old_tree.nodes, minimum_pods(old_tree), strict=True)}
+    # A child that goes may have been the cheapest: that its siblings need more is not a rise.
+    allowed = [max(pair) for pair in zip(minimum_pods(old_tree), minimum_pods(_kept(old_tree, new_tree)), strict=True)]
+    before = {node.name: (node, pods) for node, pods in zip(old_tree.nodes, allowed, strict=True)}
     pods_of = minimum_pods(new_tree)
     rising = {
         row
@@ -41,6 +43,16 @@ def has_placed_pods(group: PodGroup) -> bool:
         return any(quantity.parse(amount) > 0 for amount in group.status.resources_status.allocated.values())
     except BadObject:
         return True
+
+
+def _kept(old: Tree, new: Tree) -> Tree:
+    """The old tree without the children that are gone."""
+    nodes = []
+    for node in old.nodes:
+        children = tuple(child for child in node.children if old.nodes[child].name in new.row_of)
+        emptied = node.children and not children
+        nodes.append(node._replace(children=children, minimum=0 if emptied else node.minimum))
+    return Tree(tuple(nodes), ())
 
 
 def _rises(old: TreeNode, old_pods: int, new: TreeNode, new_pods: int) -> bool:

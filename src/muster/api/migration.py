@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from muster.api.documents import Problem, child_path
 from muster.api.kinds import POD_GROUP, kind_of, read_object
-from muster.api.podgroup import PodGroup
+from muster.api.podgroup import IGNORED_FIELDS, PodGroup
 from muster.api.tree import Tree, minimum_pods
 from muster.api.validation import ERROR, Context, validate
 from muster.api.validation.podgroup import tree_of
 
 PODS, SUBGROUPS = "pods", "subgroups"
-
-_IGNORED = ("parallelism", "completions", "backoffLimit")
 
 
 class Change(NamedTuple):
@@ -101,7 +99,7 @@ class _Migration:
         self.changes.append(Change("spec.subgroups", "spelled subGroups"))
 
     def _drop_ignored(self) -> None:
-        for name in _IGNORED:
+        for name in IGNORED_FIELDS:
             if self.spec.pop(name, None) is not None:
                 self.changes.append(Change(f"spec.{name}", "removed: it was ignored"))
 

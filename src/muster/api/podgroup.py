@@ -12,6 +12,9 @@ PREEMPTIBLE, NON_PREEMPTIBLE, SEMI_PREEMPTIBLE = "preemptible", "non-preemptible
 MAX_SUBGROUPS = 10_000
 MAX_DEPTH = 64
 
+# Fields of other kinds that people write here: read, ignored, warned about.
+IGNORED_FIELDS = {"parallelism": "parallelism", "completions": "completions", "backoffLimit": "backoff_limit"}
+
 TOPOLOGY_ANNOTATION = "kai.scheduler/topology"
 # The grouper writes this on every PodGroup that it makes.
 GROUPER_ANNOTATION = "kai.scheduler/top-owner-metadata"

@@ -1,7 +1,6 @@
 """What to install and how it is set up: `muster crds`, `muster config`, `muster completion`."""
 
 import sys
-from typing import Any
 
 import click
 from click.shell_completion import get_completion_class

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 from muster.api.documents import shown
 from muster.api.nearest import Nearest
-from muster.api.podgroup import GROUPER_ANNOTATION, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup
+from muster.api.podgroup import GROUPER_ANNOTATION, IGNORED_FIELDS, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup
 from muster.api.tree import Tree, TreeNode, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
 from muster.api.validation.violation import Report
-
-_IGNORED = ("parallelism", "completions", "backoffLimit")
 
 
 def tree_of(group: PodGroup) -> Tree | None:
@@ -40,8 +38,8 @@ def _check_spelling(group: PodGroup, report: Report) -> None:
             report.error("spec.subgroups", "subGroups and subgroups are both set", "keep subGroups only")
         else:
             report.warn("spec.subgroups", "is the deprecated spelling of subGroups", "write subGroups: muster migrate")
-    for name in _IGNORED:
-        if getattr(spec, "backoff_limit" if name == "backoffLimit" else name) is not None:
+    for name, attribute in IGNORED_FIELDS.items():
+        if getattr(spec, attribute) is not None:
             report.warn(f"spec.{name}", "is ignored: a PodGroup has no such thing", "remove it")
 
 

@@ -81,7 +81,8 @@ def load(
     if problems:
         raise UsageError("the configuration is wrong:\n  " + "\n  ".join(problems), "muster config shows every key")
     return Loaded(
-        _build(values), [values.get(key) or Setting(key, default, "default") for key, default in keys.items()]
+        msgspec.convert(as_document(values.values()), Config),
+        [values.get(key) or Setting(key, default, "default") for key, default in keys.items()],
     )
 
 
@@ -155,12 +156,13 @@ def _set(
     values[key] = Setting(key, fitting, source)
 
 
-def _build(values: Mapping[str, Setting]) -> Config:
+def as_document(settings: Iterable[Setting]) -> dict[str, Any]:
+    """The settings as a configuration file holds them."""
     document: dict[str, Any] = {}
-    for key, setting in values.items():
-        *parents, last = key.split(".")
+    for setting in settings:
+        *parents, last = setting.key.split(".")
         at = document
         for parent in parents:
             at = at.setdefault(parent, {})
         at[last] = setting.value
-    return msgspec.convert(document, Config)
+    return document

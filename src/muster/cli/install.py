@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 from muster.api.writing import write_yaml
 from muster.cli.options import load_config, with_config, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, tell
-from muster.config import variable_of
+from muster.config import as_document, variable_of
 
 
 @click.command(epilog="Example: muster crds | kubectl apply --server-side -f -")
@@ -49,14 +49,7 @@ def config(form: str, config_file: str | None, flags: tuple[str, ...]) -> None:
     if form == JSON:
         say_data([setting._asdict() for setting in loaded.settings], JSON)
     elif form == YAML:
-        document: dict[str, Any] = {}
-        for setting in loaded.settings:
-            *parents, last = setting.key.split(".")
-            at = document
-            for parent in parents:
-                at = at.setdefault(parent, {})
-            at[last] = setting.value
-        say_data(document, YAML)
+        say_data(as_document(loaded.settings), YAML)
     elif form == NAME:
         for setting in loaded.settings:
             say(setting.key)

@@ -784,3 +784,30 @@ def test_warnings_alone_are_valid(spec: Spec, valid: bool) -> None:
     judged = validate(document(spec), Context())
     assert judged.violations
     assert judged.valid is valid
+
+
+@pytest.mark.parametrize(
+    "stray", [None, 3, [], {"name": "z", "parent": 3, "minMember": 1}, {"name": "z", "parent": ["b"], "minMember": 1}]
+)
+def test_an_entry_that_could_not_be_read_hides_no_other_mistake(stray: Any) -> None:
+    """Duplicate names, missing parents, cycles and doubled minimums are told beside it."""
+    spec = {
+        "minMember": 24,
+        "minSubGroup": 9,
+        "subGroups": [
+            {"name": "b", "minMember": 1},
+            {"name": "b", "minMember": 1},
+            {"name": "c", "parent": "nope", "minMember": 1},
+            {"name": "d", "parent": "e"},
+            {"name": "e", "parent": "d"},
+            stray,
+        ],
+    }
+    paths = {one.path for one in judge(spec)}
+    assert {
+        "spec.minMember",
+        "spec.minSubGroup",
+        "spec.subGroups[1].name",
+        "spec.subGroups[2].parent",
+        "spec.subGroups[3].parent",
+    } < paths

@@ -61,9 +61,8 @@ class _Structure:
         self._subgroups, self._field, self._report = subgroups, field, report
         # SubGroups that a misspelled parent was probably meant to name: they are branches.
         self.meant_as_parents: set[str] = set()
-        # Entries that could not be read: each of them may be anybody's child, and have any name.
+        # Entries that could not be read: each of them may be anybody's child.
         self.strays = 0
-        self._nameless = False
 
     def check(self) -> bool:
         """True when they do."""
@@ -86,7 +85,6 @@ class _Structure:
             path = f"{self._field}[{index}]"
             whole = self._report.unread(path) and subgroup == SubGroup(name="")
             self.strays += whole or (self._report.unread(f"{path}.parent") and subgroup.parent not in first_of)
-            self._nameless |= whole or (self._report.unread(f"{path}.name") and not subgroup.name)
 
     def _check_names(self) -> tuple[dict[str, int], bool]:
         first_of: dict[str, int] = {}
@@ -108,8 +106,6 @@ class _Structure:
             if not subgroup.parent or subgroup.parent in first_of:
                 continue
             found = False
-            if self._nameless:
-                continue
             meant = nearest.to(subgroup.parent)
             self.meant_as_parents.add(meant)
             hint = f"did you mean {meant}?" if meant else "name another SubGroup, or leave parent out"

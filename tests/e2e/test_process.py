@@ -125,6 +125,9 @@ def test_the_wheel_carries_the_program_and_the_crds(tmp_path):
     with zipfile.ZipFile(wheel) as content:
         assert content.read("muster/data/crds.yaml") == (ROOT / "deploy" / "crds.yaml").read_bytes()
         assert "muster/py.typed" in content.namelist()
+        catalog = {name for name in content.namelist() if name.startswith("muster/grouping/catalog/")}
+        shipped = (ROOT / "src" / "muster" / "grouping" / "catalog").glob("*.yaml")
+        assert catalog == {f"muster/grouping/catalog/{path.name}" for path in shipped} != set()
         entries = next(name for name in content.namelist() if name.endswith("entry_points.txt"))
         assert {"muster", "kubectl-muster"} <= {
             line.split(" =")[0] for line in content.read(entries).decode().split("\n")

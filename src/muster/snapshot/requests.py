@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from muster.api.cluster import Container, Pod, PodAffinity, PodSpec, Resources
+from muster.api.cluster import Pod, PodAffinity, PodSpec, Resources
 from muster.api.model import Amount
 from muster.api.quantity import base_units
 
@@ -19,11 +19,11 @@ def request_of(spec: PodSpec) -> Request:
     Containers run together, init containers one after the other and before them; a restartable init container
     (a sidecar) stays, so everything after it asks on top of it. What the pod states for itself wins over the sum.
     """
-    asked = _sum(_container_request(container) for container in spec.containers)
+    asked = _sum(_stated(container.resources) for container in spec.containers)
     sidecars: Request = {}
     starting: Request = {}
     for container in spec.init_containers:
-        own = _container_request(container)
+        own = _stated(container.resources)
         if container.restart_policy == "Always":
             sidecars = _sum((sidecars, own))
             own = sidecars
@@ -83,10 +83,6 @@ def ports_clash(mine: Iterable[tuple[str, str, int]], taken: Iterable[tuple[str,
         for ip, protocol, port in mine
         for other_ip, other_protocol, other_port in theirs
     )
-
-
-def _container_request(container: Container) -> Request:
-    return _stated(container.resources)
 
 
 def _stated(resources: Resources) -> Request:

@@ -1,6 +1,7 @@
 """Topology: the levels of a cluster, widest first, and which level a name means."""
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, NamedTuple
 
 from muster.api.model import Metadata, Model, note
 
@@ -61,3 +62,36 @@ def level_names(topology: Topology) -> list[list[str]]:
         [level.alias for level in levels],
         [level.node_label.rpartition("/")[2] for level in levels],
     ]
+
+
+class Missing(NamedTuple):
+    """A Topology or level that a constraint names and nobody has."""
+
+    code: str
+    detail: str
+
+
+TOPOLOGY_NOT_FOUND, LEVEL_NOT_FOUND = "TopologyNotFound", "LevelNotFound"
+
+
+def topology_meant(name: str, known: Mapping[str, Topology]) -> Topology | Missing:
+    """The Topology with this name; no name means the only one there is."""
+    if name in known:
+        return known[name]
+    if name:
+        return Missing(TOPOLOGY_NOT_FOUND, f"the Topology {name} does not exist")
+    if len(known) == 1:
+        return next(iter(known.values()))
+    return Missing(TOPOLOGY_NOT_FOUND, f"no Topology is named, and there are {len(known)}")
+
+
+def level_meant(topology: Topology, name: str) -> int | Missing:
+    """The level that a name means in a Topology."""
+    found = levels_named(topology, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        labels = " and ".join(topology.spec.levels[index].node_label for index in found)
+        return Missing(LEVEL_NOT_FOUND, f"{name} could be {labels} of Topology {topology.metadata.name}")
+    labels = ", ".join(level.node_label for level in topology.spec.levels)
+    return Missing(LEVEL_NOT_FOUND, f"the Topology {topology.metadata.name} has no level {name}; its levels: {labels}")

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Amounts = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
 
 ALLOCATABLE, HELD, RELEASING = 0, 1, 2
 
@@ -36,11 +37,15 @@ class Room:
         row = self._row(node)
         self._tables[table, row, columns] += sign * np.fromiter(request.values(), dtype=np.int64, count=len(request))
 
-    def table(self, table: int, nodes: Sequence[str], resources: Sequence[str]) -> Amounts:
-        """A copy of one table with these rows and columns."""
-        rows = [self._row(node) for node in nodes]
-        columns = [self._column(resource) for resource in resources]
-        copied: Amounts = self._tables[table][np.ix_(rows, columns)]
+    def rows(self, nodes: Sequence[str]) -> Rows:
+        """Where these nodes stand; stays true while no other node comes."""
+        return np.array([self._row(node) for node in nodes], dtype=np.intp)
+
+    def table(self, table: int, rows: Rows, resources: Sequence[str]) -> Amounts:
+        """A copy of one table with these rows and columns, a resource's amounts side by side in memory."""
+        copied: Amounts = np.empty((len(rows), len(resources)), dtype=np.int64, order="F")
+        for index, resource in enumerate(resources):
+            copied[:, index] = self._tables[table, rows, self._column(resource)]
         return copied
 
     def _row(self, node: str) -> int:

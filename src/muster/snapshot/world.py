@@ -18,6 +18,7 @@ from muster.snapshot.room import HELD, RELEASING, Room
 from muster.snapshot.selectors import is_ready
 
 Key = tuple[str, str]
+Port = tuple[str, str, int]
 DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULERS = frozenset({"kai-scheduler"})
 # A node that does not say how many pods it takes.
@@ -44,6 +45,7 @@ class PodFacts(NamedTuple):
     gang: Key | None
     request: Request
     shape: bytes
+    ports: tuple[Port, ...]
     problem: str
     unsupported: tuple[str, ...]
 
@@ -61,13 +63,20 @@ class World:
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: dict[Key, PodDisruptionBudget] = {}
         self.room = Room()
+        # PodGroups that were read with errors, with the first of them.
+        self.invalid: dict[Key, str] = {}
+        # Pods that hold ports of their node.
+        self.ported: dict[Key, PodFacts] = {}
         # Pods by gang, and gangs touched by an event since `take_changes`.
         self.members: dict[Key, dict[Key, PodFacts]] = {}
         self._changed: set[Key] = set()
         self._nodes_changed = True
 
-    def apply(self, found: Any, *, deleted: bool = False) -> None:
-        """An object that came, changed or went. Kinds that nobody asks about are not kept."""
+    def apply(self, found: Any, *, deleted: bool = False, error: str = "") -> None:
+        """An object that came, changed or went. Kinds that nobody asks about are not kept.
+
+        `error` is what a PodGroup was read with: such a gang is not tried.
+        """
         if isinstance(found, Pod):
             self._apply_pod(key_of(found.metadata), None if deleted else found)
         elif isinstance(found, Node):
@@ -75,6 +84,7 @@ class World:
         elif isinstance(found, PodGroup):
             self._changed.add(key_of(found.metadata))
             _keep(self.groups, key_of(found.metadata), found, deleted)
+            _keep(self.invalid, key_of(found.metadata), error, deleted or not error)
         elif isinstance(found, PodDisruptionBudget):
             _keep(self.budgets, key_of(found.metadata), found, deleted)
         else:
@@ -127,6 +137,8 @@ class World:
             self.room.add(HELD, node, facts.request, sign)
             if facts.state is State.TERMINATING:
                 self.room.add(RELEASING, node, facts.request, sign)
+            if facts.ports:
+                _keep(self.ported, key_of(facts.pod.metadata), facts, sign < 0)
 
     def _facts(self, pod: Pod) -> PodFacts:
         name = pod.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
@@ -138,7 +150,15 @@ class World:
         except BadObject as error:
             request, problem = {PODS: 1}, error.message
         return PodFacts(
-            pod, state_of(pod), ours, gang, request, shape_of(pod, request), problem, tuple(unsupported_fields(pod))
+            pod,
+            state_of(pod),
+            ours,
+            gang,
+            request,
+            shape_of(pod, request),
+            tuple(host_ports_of(pod.spec)),
+            problem,
+            tuple(unsupported_fields(pod)),
         )
 
 

@@ -36,7 +36,7 @@ def node(name="n", **allocatable) -> Node:
 
 def held(world: World, name: str) -> dict[str, int]:
     resources = world.room.resources
-    amounts = world.room.table(HELD, [name], resources)[0].tolist()
+    amounts = world.room.table(HELD, world.room.rows([name]), resources)[0].tolist()
     return {resource: amount for resource, amount in zip(resources, amounts, strict=True) if amount}
 
 
@@ -134,9 +134,9 @@ def test_tables_grow():
     for index in range(100):
         room.set(f"n{index}", {f"r{index % 20}": index})
         room.add(HELD, f"n{index}", {f"r{index % 20}": 1, "pods": 1})
-    found = room.table(ALLOCATABLE, ["n99", "n3"], ["r19", "r3"])
+    found = room.table(ALLOCATABLE, room.rows(["n99", "n3"]), ["r19", "r3"])
     assert found.tolist() == [[99, 0], [0, 3]]
-    assert room.table(HELD, ["n7"], ["pods", "r7"]).tolist() == [[1, 1]]
+    assert room.table(HELD, room.rows(["n7"]), ["pods", "r7"]).tolist() == [[1, 1]]
 
 
 EVENTS = st.lists(
@@ -169,8 +169,8 @@ def test_the_mirror_is_what_the_last_state_says(events):
         fresh.apply(made)
     resources = ["cpu", "pods"]
     for table in (HELD, RELEASING):
-        found = world.room.table(table, ["n0", "n1"], resources)
-        assert found.tolist() == fresh.room.table(table, ["n0", "n1"], resources).tolist()
+        found = world.room.table(table, world.room.rows(["n0", "n1"]), resources)
+        assert found.tolist() == fresh.room.table(table, fresh.room.rows(["n0", "n1"]), resources).tolist()
         assert (found >= 0).all()
     assert world.pods == fresh.pods
     assert world.members == fresh.members

@@ -1,0 +1,212 @@
+"""Which pods an attempt is about: which children (any k of n), how many pods of each leaf, which of unlike pods.
+
+Everything here is lazy and in the order of SPEC §5.3: fewest missing pods, then the order of the spec. The first demand
+nearly always decides; the others are there so that nothing that fits is refused.
+"""
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations, count
+from math import comb, inf
+from typing import NamedTuple
+
+from muster.api.tree import Tree
+from muster.snapshot.arrays import Batch
+
+# Up to so many ways to choose children they are all listed and sorted; beyond, found one by one.
+_LISTED = 2_000
+# Unlike pods of so many leaves and shapes can't be chosen from in every way.
+_TOO_MANY = 200
+
+Needs = dict[int, int]
+
+
+class Stock(NamedTuple):
+    """What there is of a gang: per row, the pods of a leaf that are there, and those that wait."""
+
+    tree: Tree
+    present: Sequence[int]
+    waiting: Sequence[int]
+
+
+class Choices:
+    """The ways to satisfy one tree node. Rows in `barred` are known to be impossible."""
+
+    def __init__(self, stock: Stock, barred: Collection[int] = ()) -> None:
+        self._stock, self._barred = stock, barred
+        self._missing = self._count()
+
+    def _count(self) -> list[float]:
+        """Per row: the fewest pods that are missing for its minimum; infinite when there are not enough."""
+        nodes = self._stock.tree.nodes
+        found: list[float] = [0.0] * len(nodes)
+        for row in range(len(nodes) - 1, -1, -1):
+            node = nodes[row]
+            if node.children:
+                cheapest = sorted(found[child] for child in node.children)[: node.minimum]
+                found[row] = sum(cheapest)
+            else:
+                lacking = max(0, node.minimum - self._stock.present[row])
+                found[row] = lacking if lacking <= self._stock.waiting[row] else inf
+            if row in self._barred and found[row] > 0:
+                found[row] = inf
+        return found
+
+    def of(self, row: int) -> Iterator[Needs]:
+        """Per leaf the missing pods that satisfy the row, the cheapest choice first."""
+        if self._missing[row] == inf:
+            return
+        nodes, order = self._stock.tree.nodes, count()
+        if not nodes[row].children or self._missing[row] == 0:
+            yield {row: int(self._missing[row])} if self._missing[row] else {}
+            return
+        subsets: dict[int, _Subsets] = {}
+        # Cost of everything, rows chosen so far, leaves, branches to open, the branch to open now, which subset of it.
+        heap: list[tuple[float, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int]] = []
+
+        def push(chosen: tuple[int, ...], leaves: tuple[int, ...], todo: tuple[int, ...], branch: int, at: int) -> None:
+            subset = subsets.setdefault(branch, _Subsets(nodes[branch].children, nodes[branch].minimum, self._missing))
+            found = subset[at]
+            if found is not None:
+                rest = sum(self._missing[other] for other in (*leaves, *todo))
+                heapq.heappush(heap, (rest + found[0], (*chosen, *found[1]), next(order), leaves, todo, branch, at))
+
+        push((), (), (), row, 0)
+        while heap:
+            _, chosen, _, leaves, todo, branch, at = heapq.heappop(heap)
+            found = subsets[branch][at]
+            assert found is not None
+            push(chosen[: len(chosen) - len(found[1])], leaves, todo, branch, at + 1)
+            lacking = [child for child in found[1] if self._missing[child] > 0]
+            leaves = (*leaves, *(child for child in lacking if not nodes[child].children))
+            todo = (*todo, *(child for child in lacking if nodes[child].children))
+            if todo:
+                push(chosen, leaves, todo[1:], todo[0], 0)
+            else:
+                yield {leaf: int(self._missing[leaf]) for leaf in sorted(leaves)}
+
+
+class _Subsets:
+    """The ways to take k of some children, cheapest first, then in the order of the spec; counted out lazily."""
+
+    def __init__(self, children: Sequence[int], size: int, costs: Sequence[float]) -> None:
+        able = [child for child in children if costs[child] < inf]
+        self._costs, self._size = costs, size
+        # What is satisfied already counts, and leaves less to choose.
+        met = [child for child in able if costs[child] == 0][:size]
+        self._met = tuple(met)
+        self._able = sorted((child for child in able if child not in met), key=lambda child: (costs[child], child))
+        self._wanted = size - len(met)
+        self._found: list[tuple[float, tuple[int, ...]]] = []
+        self._next = self._all()
+
+    def __getitem__(self, at: int) -> tuple[float, tuple[int, ...]] | None:
+        while len(self._found) <= at:
+            following = next(self._next, None)
+            if following is None:
+                return None
+            self._found.append(following)
+        return self._found[at]
+
+    def _all(self) -> Iterator[tuple[float, tuple[int, ...]]]:
+        if len(self._able) < self._wanted:
+            return
+        if comb(len(self._able), self._wanted) <= _LISTED:
+            ways = (self._way(places) for places in combinations(range(len(self._able)), self._wanted))
+            yield from sorted(ways)
+            return
+        first = tuple(range(self._wanted))
+        heap, seen = [(*self._way(first), first)], {first}
+        while heap:
+            cost, rows, places = heapq.heappop(heap)
+            yield cost, rows
+            for position, place in enumerate(places):
+                moved = (*places[:position], place + 1, *places[position + 1 :])
+                free = place + 1 < len(self._able) and place + 1 not in places
+                if free and moved not in seen:
+                    seen.add(moved)
+                    heapq.heappush(heap, (*self._way(moved), moved))
+
+    def _way(self, places: Sequence[int]) -> tuple[float, tuple[int, ...]]:
+        rows = [self._able[place] for place in places]
+        return sum(self._costs[row] for row in rows), tuple(sorted((*self._met, *rows)))
+
+
+def pods_of(
+    batches: Sequence[Batch], used: Sequence[int], needs: Mapping[int, int], extra: int
+) -> Iterator[tuple[int, ...] | None]:
+    """Per batch how many of its pods: as many of each leaf as it needs, and `extra` more from anywhere.
+
+    First the oldest pods of every leaf, the extra ones from the first leaves that have some; then every other way. None
+    says that there are other ways, too many to look at.
+    """
+    left = [len(batch.pods) - taken for batch, taken in zip(batches, used, strict=True)]
+    first = _oldest(batches, used, left, needs, extra)
+    if first is None:
+        return
+    yield first
+    of_leaf: dict[int, list[int]] = {}
+    for number, batch in enumerate(batches):
+        if left[number] and (extra or needs.get(batch.leaf)):
+            of_leaf.setdefault(batch.leaf, []).append(number)
+    if not extra and all(
+        len(numbers) == 1 or needs[leaf] == sum(left[n] for n in numbers) for leaf, numbers in of_leaf.items()
+    ):
+        return
+    if sum(map(len, of_leaf.values())) > _TOO_MANY:
+        yield None
+        return
+    counts = [0] * len(batches)
+    for _ in _every(list(of_leaf.items()), 0, needs, left, extra, counts):
+        if tuple(counts) != first:
+            yield tuple(counts)
+
+
+def _oldest(
+    batches: Sequence[Batch], used: Sequence[int], left: Sequence[int], needs: Mapping[int, int], extra: int
+) -> tuple[int, ...] | None:
+    counts = [0] * len(batches)
+    by_leaf: dict[int, list[tuple[int, int]]] = {}
+    for number, batch in enumerate(batches):
+        by_leaf.setdefault(batch.leaf, []).extend((age, number) for age in batch.ages[used[number] :])
+    for leaf, need in needs.items():
+        for _, number in sorted(by_leaf.get(leaf, []))[:need]:
+            counts[number] += 1
+    for wanted in (True, False):
+        for number, batch in enumerate(batches):
+            if (batch.leaf in needs) == wanted:
+                some = min(extra, left[number] - counts[number])
+                counts[number] += some
+                extra -= some
+    return None if extra else tuple(counts)
+
+
+def _every(
+    leaves: Sequence[tuple[int, list[int]]],
+    at: int,
+    needs: Mapping[int, int],
+    left: Sequence[int],
+    extra: int,
+    counts: list[int],
+) -> Iterator[None]:
+    """Writes every way into `counts`, one after the other."""
+    if at == len(leaves):
+        if extra == 0:
+            yield
+        return
+    leaf, numbers = leaves[at]
+    need = needs.get(leaf, 0)
+    for more in range(min(extra, sum(left[number] for number in numbers) - need), -1, -1):
+        for _ in _shared(numbers, 0, need + more, left, counts):
+            yield from _every(leaves, at + 1, needs, left, extra - more, counts)
+
+
+def _shared(numbers: Sequence[int], at: int, pods: int, left: Sequence[int], counts: list[int]) -> Iterator[None]:
+    if at == len(numbers):
+        if pods == 0:
+            yield
+        return
+    for some in range(min(pods, left[numbers[at]]), -1, -1):
+        counts[numbers[at]] = some
+        yield from _shared(numbers, at + 1, pods - some, left, counts)
+    counts[numbers[at]] = 0

@@ -1,0 +1,220 @@
+"""The independent checker (SPEC §11): judges decisions by the snapshot alone and shares no code with what made them."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from muster.api.tree import NONE, satisfied
+from muster.plan.model import Dimension
+from muster.plan.outcome import Placement
+from muster.plan.problem import Bound
+from muster.plan.proof import Certificate
+from muster.snapshot.arrays import Snapshot
+from muster.snapshot.room import Amounts
+from muster.snapshot.selectors import Mask
+
+
+class Checker:
+    """Keeps its own account of the room, and of where every gang's pods are."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._free = snapshot.free.copy()
+        self._with_releasing = snapshot.free + snapshot.releasing
+        self._sent: dict[int, dict[int, list[int]]] = {}
+        self._bound: dict[int, dict[int, set[int]]] = {}
+
+    def faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """What is wrong with these decisions for a gang; when nothing is, they are entered in the account."""
+        found = [*self._room(gang, placements), *self._shapes(gang, placements)]
+        found += [*self._pods(gang, placements), *self._together(gang, placements), *self._whole(gang, placements)]
+        if not found:
+            self._enter(gang, placements)
+        return found
+
+    @property
+    def room(self) -> Amounts:
+        """What is left of everything, the room of terminating pods included."""
+        return self._with_releasing
+
+    def reserve(self, shape: int, node: int, sign: int) -> None:
+        """Room that is set aside for a nomination of an earlier cycle, or given back."""
+        for free in (self._free, self._with_releasing):
+            free[node] -= sign * self._snapshot.asks[shape]
+
+    def _room(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """1. No decision over-commits a node in any resource, pods included."""
+        wrong = []
+        asked: dict[int, Amounts] = {}
+        for placement in placements:
+            ask = self._snapshot.asks[self._snapshot.gangs[gang].waiting[placement.batch].shape]
+            for node, pods in Counter(placement.nodes).items():
+                asked[node] = asked.get(node, 0) + ask * pods
+        nominated = any(placement.nominated for placement in placements)
+        free = self._with_releasing if nominated else self._free
+        for node, amounts in asked.items():
+            over = (amounts > 0) & (free[node] < amounts)
+            if over.any():
+                resource = self._snapshot.resources[int(np.flatnonzero(over)[0])]
+                wrong.append(f"{self._snapshot.nodes[node]} has not enough {resource}")
+        return wrong
+
+    def _shapes(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """2. No pod is sent to a node that its shape forbids."""
+        wrong = []
+        for placement in placements:
+            allowed = self._snapshot.allowed[self._snapshot.gangs[gang].waiting[placement.batch].shape]
+            if not allowed[list(placement.nodes)].all():
+                wrong.append(f"a pod of batch {placement.batch} is sent where it may not go")
+        return wrong
+
+    def _pods(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """10. No pod is bound twice."""
+        wrong = []
+        sent = {batch: set(pods) for batch, pods in self._bound.get(gang, {}).items()}
+        for placement in placements:
+            known = sent.setdefault(placement.batch, set())
+            batch = self._snapshot.gangs[gang].waiting[placement.batch]
+            fresh = set(placement.pods)
+            twice = len(fresh) != len(placement.pods) or bool(fresh & known)
+            if twice or len(placement.pods) != len(placement.nodes) or not fresh <= set(range(len(batch.pods))):
+                wrong.append(f"pods of batch {placement.batch} are not each sent once")
+            known |= fresh
+        return wrong
+
+    def _nodes(self, gang: int, placements: Sequence[Placement]) -> dict[int, list[int]]:
+        """Per leaf, the nodes of all its placed pods, these decisions and earlier ones of the cycle included."""
+        known = self._snapshot.gangs[gang]
+        nodes = {leaf: list(placed.nodes) for leaf, placed in known.placed.items()}
+        for leaf, more in self._sent.get(gang, {}).items():
+            nodes.setdefault(leaf, []).extend(more)
+        for placement in placements:
+            nodes.setdefault(known.waiting[placement.batch].leaf, []).extend(placement.nodes)
+        return nodes
+
+    def _together(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """3. No decision violates a required level at any tree node, counting all placed pods."""
+        known = self._snapshot.gangs[gang]
+        holds = [hold for hold in known.holds if hold.required != NONE]
+        if not holds:
+            return []
+        wrong = []
+        touched = {known.waiting[placement.batch].leaf for placement in placements}
+        nodes = self._nodes(gang, placements)
+        for hold in holds:
+            if touched.isdisjoint(hold.leaves):
+                continue
+            here = [node for leaf in hold.leaves for node in nodes.get(leaf, ())]
+            domains = set(self._snapshot.topologies[hold.topology].levels[hold.required].domain_of[here].tolist())
+            if len(domains) > 1 or NONE in domains:
+                wrong.append(f"row {hold.row} lies in {len(domains)} domains of its required level")
+        return wrong
+
+    def _whole(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """4. No bind is sent for a gang that is not satisfied after it."""
+        known = self._snapshot.gangs[gang]
+        pods = [0] * len(known.tree.nodes)
+        for leaf, nodes in self._nodes(gang, placements).items():
+            pods[leaf] += len(nodes)
+        for leaf, counts in known.counts.items():
+            pods[leaf] += counts.succeeded
+        return [] if satisfied(known.tree, pods)[0] else ["the gang is below its minimum after it"]
+
+    def _enter(self, gang: int, placements: Sequence[Placement]) -> None:
+        known = self._snapshot.gangs[gang]
+        for placement in placements:
+            batch = known.waiting[placement.batch]
+            self._sent.setdefault(gang, {}).setdefault(batch.leaf, []).extend(placement.nodes)
+            self._bound.setdefault(gang, {}).setdefault(placement.batch, set()).update(placement.pods)
+            for node in placement.nodes:
+                self._free[node] -= self._snapshot.asks[batch.shape]
+                self._with_releasing[node] -= self._snapshot.asks[batch.shape]
+
+    def refutes(self, proof: Certificate, *, releasing: bool = False) -> bool:
+        """Whether a certificate holds: counted again, some bound has no domain left, or there is too little in all."""
+        free = self._with_releasing if releasing else self._free
+        return _Recount(self._snapshot, free, proof).contradicts()
+
+
+class _Recount:
+    """A certificate, counted again node by node from the amounts in base units."""
+
+    def __init__(self, snapshot: Snapshot, free: Amounts, proof: Certificate) -> None:
+        self._snapshot, self._free, self._proof = snapshot, free, proof
+        self._slots = [self._count(dimension) for dimension in proof.dimensions]
+
+    def _count(self, dimension: Dimension) -> Amounts:
+        """Slots per node."""
+        snapshot, shapes = self._snapshot, {part.shape for part in self._proof.parts}
+        if dimension.shape != NONE:
+            ask = snapshot.asks[dimension.shape]
+            copies = np.min([self._free[:, r] // ask[r] for r in np.flatnonzero(ask)], axis=0)
+            return np.where(snapshot.allowed[dimension.shape], np.maximum(copies, 0), 0)
+        takers = [shape for shape in shapes if self._weight(dimension, shape) > 0]
+        open_to = np.any([snapshot.allowed[shape] for shape in takers], axis=0)
+        amount = dimension.amount
+        return np.where(open_to, np.maximum(self._free[:, dimension.resource] // amount, 0), 0)
+
+    def _weight(self, dimension: Dimension, shape: int) -> int:
+        """Slots that a pod of a shape uses at least."""
+        asks = self._snapshot.asks
+        if dimension.shape == NONE:
+            return int(asks[shape, dimension.resource] // dimension.amount)
+        if shape == dimension.shape:
+            return 1
+        if (self._usable(shape) & ~self._snapshot.allowed[dimension.shape]).any():
+            return 0
+        ask = asks[dimension.shape]
+        return int(min(asks[shape, r] // ask[r] for r in np.flatnonzero(ask)))
+
+    def _usable(self, shape: int) -> Mask:
+        ask = self._snapshot.asks[shape]
+        enough = np.all([self._free[:, r] >= ask[r] for r in np.flatnonzero(ask)], axis=0)
+        usable: Mask = self._snapshot.allowed[shape] & enough
+        return usable
+
+    def contradicts(self) -> bool:
+        parts = self._proof.parts
+        for dimension, slots in zip(self._proof.dimensions, self._slots, strict=True):
+            if sum(self._weight(dimension, part.shape) * part.pods for part in parts) > slots.sum():
+                return True
+        left = [self._domains(bound) for bound in self._proof.bounds]
+        while all(left):
+            before = [set(found) for found in left]
+            self._narrow(left)
+            if left == before:
+                return False
+        return True
+
+    def _domains(self, bound: Bound) -> set[int]:
+        """The domains that have enough of everything for what the bound holds."""
+        level = self._snapshot.topologies[bound.topology].levels[bound.level]
+        found = set(range(len(level.paths))) if bound.pinned == NONE else {bound.pinned} & set(range(len(level.paths)))
+        for dimension, slots in zip(self._proof.dimensions, self._slots, strict=True):
+            held = [part for part in self._proof.parts if part.leaf in bound.leaves]
+            needs = sum(self._weight(dimension, part.shape) * part.pods for part in held)
+            found = {domain for domain in found if slots[level.domain_of == domain].sum() >= needs}
+        return found
+
+    def _narrow(self, left: list[set[int]]) -> None:
+        """A bound inside another lies in one of its domains; one around another keeps those that have room inside."""
+        for inner, one in enumerate(self._proof.bounds):
+            for outer, other in enumerate(self._proof.bounds):
+                if inner == outer or one.topology != other.topology or one.level < other.level:
+                    continue
+                if not set(one.leaves) <= set(other.leaves):
+                    continue
+                around = self._around(one, other)
+                left[inner] = {domain for domain in left[inner] if around[domain] in left[outer]}
+                left[outer] &= {around[domain] for domain in left[inner]}
+
+    def _around(self, inner: Bound, outer: Bound) -> dict[int, int]:
+        levels = self._snapshot.topologies[inner.topology].levels
+        found = {}
+        for domain in range(len(levels[inner.level].paths)):
+            at = domain
+            for level in range(inner.level, outer.level, -1):
+                at = int(levels[level].parent[at])
+            found[domain] = at
+        return found

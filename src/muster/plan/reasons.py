@@ -1,0 +1,54 @@
+"""From a proof, or the lack of one, to the reason that people are told; as data."""
+
+from muster.plan.outcome import Code, Reason
+from muster.plan.proof import Certificate, Drift, Exhausted, Proof
+from muster.snapshot.arrays import Issue
+
+
+def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason:
+    """Why the tree node `row` could not be satisfied."""
+    if proof is None:
+        return Reason(Code.SEARCH_BUDGET, row, surplus=surplus)
+    if isinstance(proof, Drift):
+        return Reason(
+            Code.TOPOLOGY_DRIFT,
+            proof.row,
+            best=len(proof.domains),
+            topology=proof.topology,
+            level=proof.level,
+            surplus=surplus,
+        )
+    if isinstance(proof, Exhausted):
+        return Reason(Code.NO_ARRANGEMENT, row, best=proof.steps, surplus=surplus)
+    return _short(proof, row, surplus)
+
+
+def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
+    """Too little in all, too little in the domain that it is bound to, or enough in all and in no single domain."""
+    if not proof.shortages:
+        asked = sum(pods for _, pods in proof.pods)
+        code = Code.NOT_ENOUGH_IN_DOMAIN if proof.pinned else Code.INSUFFICIENT
+        return Reason(code, proof.row, asked=asked, topology=proof.topology, level=proof.level, surplus=surplus)
+    nearest = proof.shortages[0]
+    if proof.pinned:
+        code = Code.NOT_ENOUGH_IN_DOMAIN
+    elif proof.total >= nearest.asked:
+        code = Code.FRAGMENTED
+    else:
+        code = Code.INSUFFICIENT
+    return Reason(
+        code,
+        proof.row or row,
+        nearest.asked,
+        nearest.best,
+        proof.topology,
+        proof.level,
+        nearest.domain,
+        nearest.dimension,
+        surplus=surplus,
+    )
+
+
+def reason_of_issue(issue: Issue) -> Reason:
+    """What was found while the snapshot was built."""
+    return Reason(issue.code, issue.row, detail=issue.detail, pod=issue.pod)

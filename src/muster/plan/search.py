@@ -1,0 +1,446 @@
+"""Which domain every region gets: depth first, tightest domain first, with everything that saves work and no answer.
+
+A region is tried in the domains that counting leaves (`Model`). Equal-looking domains are tried once; a state that was
+refuted is remembered by how it looks, not by how it came about; capacity that no combination of what is left can use is
+not counted. When all regions have a domain, `fill` says whether the pods find nodes. Without a limit this exhausts all
+choices: running out of candidates proves that there is no placement.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from muster.api.tree import NONE
+from muster.plan.budget import Budget
+from muster.plan.model import Model, Table
+from muster.plan.problem import Region
+
+Domains = list[int]
+State = tuple[object, ...]
+# Slots that are left, per level in use.
+Left = dict[tuple[int, int], Table]
+
+
+class Order(NamedTuple):
+    """How a run of the search goes about it: which region first, which domain first."""
+
+    regions: str
+    domains: str
+    turn: int = 0
+
+
+LARGEST, FEWEST, SPEC = "largest", "fewest", "spec"
+TIGHTEST, LOOSEST = "tightest", "loosest"
+# Tried in turn, each for a few steps, before the exhaustive run with the first of them.
+ORDERS = (
+    Order(LARGEST, TIGHTEST),
+    Order(FEWEST, TIGHTEST),
+    Order(LARGEST, LOOSEST),
+    Order(SPEC, TIGHTEST),
+    *(Order(LARGEST, TIGHTEST, turn) for turn in range(1, 9)),
+    *(Order(LARGEST, LOOSEST, turn) for turn in range(1, 5)),
+)
+
+
+# Whether the pods find nodes when the regions have these domains: yes, no, or nobody knows. The second says whether to
+# try hard.
+Fill = Callable[[Domains, bool], bool | None]
+# Whether what the regions hold so far can fit into the domain that this one was given; False is certain.
+Check = Callable[[Domains, list[int]], bool]
+
+
+class Search:
+    """The search for one problem. `possible[region]` are the domains that are left by what is known beforehand."""
+
+    def __init__(
+        self, model: Model, possible: Sequence[npt.NDArray[np.bool_]], fill: Fill, check: Check | None = None
+    ) -> None:
+        self.model, self.possible, self.fill, self.check = model, possible, fill, check
+        self.problem = model.problem
+        self._left = {key: scale.slots.copy() for key, scale in model.scales.items()}
+        self._assigned: Domains = [NONE] * len(self.problem.regions)
+        self._inside = _Inside(model)
+        self._looks = _Looks(model)
+        self._tied = [self._ties(region) for region in self.problem.regions]
+        # Set when some assignment could be neither filled nor refuted: then exhausting the search proves nothing.
+        self.unknown = False
+
+    def _ties(self, region: Region) -> tuple[int, list[tuple[int, int]], list[int]]:
+        """Per region: the nearest region around it in the same Topology, the scales to charge, other regions around."""
+        own = region.bound
+        around = self.problem.ancestors(region.number)
+        same = [number for number in around if self.problem.regions[number].bound.topology == own.topology]
+        others = [number for number in around if self.problem.regions[number].bound.topology != own.topology]
+        outer = self.problem.regions[same[0]].bound.level if same else NONE
+        charged = [key for key in self.model.scales if key[0] == own.topology and outer < key[1] <= own.level]
+        return (same[0] if same else NONE), charged, others
+
+    def run(self, order: Order, budget: Budget, limit: int | None = None) -> Domains | None:
+        """A domain for every region such that the pods fit, or None. With a limit, None may mean: not found so soon."""
+        sequence = self._sequence(order)
+        refuted: set[State] | None = set() if limit is None else None
+        steps = 0
+        tries: list[Iterator[int]] = []
+        at = 0
+        while True:
+            if at == len(sequence):
+                full = self.fill(self._assigned, limit is None) if self._loose_fit() else False
+                if full:
+                    return list(self._assigned)
+                self.unknown |= full is None
+                at -= 1
+                if at < 0:
+                    return None
+            elif len(tries) == at:
+                if refuted is not None and (self._stranded(sequence[at:]) or self._look(at, sequence) in refuted):
+                    tries.append(iter(()))
+                else:
+                    tries.append(iter(self._candidates(sequence[at], order)))
+            region = sequence[at]
+            if self._assigned[region] != NONE:
+                self._charge(region, -1)
+            domain = next(tries[at], NONE)
+            steps += 1
+            if not budget.spend() or (limit is not None and steps > limit):
+                self.unknown |= limit is None
+                self._clear(sequence)
+                return None
+            if domain != NONE:
+                self._assigned[region] = domain
+                self._charge(region, 1)
+                # A domain that can't hold them leaves the region where it is, to be given the next one.
+                at += self._holds(region)
+                continue
+            if refuted is not None:
+                refuted.add(self._look(at, sequence))
+            tries.pop()
+            at -= 1
+            if at < 0:
+                return None
+
+    def _holds(self, region: int) -> bool:
+        """Whether the regions in a narrow domain fit together, where counting alone can't tell."""
+        bound = self.problem.regions[region].bound
+        if self.check is None or (bound.topology, bound.level) != max(self.model.scales):
+            return True
+        return self._looks.remembered(
+            (bound.topology, bound.level),
+            self._assigned[region],
+            lambda regions: self.check is None or self.check(self._assigned, regions),
+        )
+
+    def _clear(self, sequence: Sequence[int]) -> None:
+        for region in reversed(sequence):
+            if self._assigned[region] != NONE:
+                self._charge(region, -1)
+
+    def _charge(self, region: int, sign: int) -> None:
+        """The needs of a region are taken from its domain and the wider ones; with sign -1 the region is free again."""
+        own, domain = self.problem.regions[region].bound, self._assigned[region]
+        for key in self._tied[region][1]:
+            wider = self._inside.wider((own.topology, own.level), key)[domain]
+            self._left[key][:, wider] -= sign * self.model.region_needs[region]
+            self._looks.touch(key, int(wider), region, sign)
+        if sign < 0:
+            self._assigned[region] = NONE
+
+    def _sequence(self, order: Order) -> list[int]:
+        """Regions around before those inside, and what is inside one before its neighbour."""
+        waiting = self._sorted(self.problem.roots, order)[::-1]
+        found = []
+        while waiting:
+            region = waiting.pop()
+            found.append(region)
+            waiting.extend(self._sorted(self.problem.regions[region].children, order)[::-1])
+        return found
+
+    def _sorted(self, regions: Sequence[int], order: Order) -> list[int]:
+        if order.regions == SPEC or len(regions) < 2:
+            return list(regions)
+        if order.regions == FEWEST:
+            return sorted(regions, key=lambda r: (int(self.possible[r].sum()), -self._share(r), r))
+        # A turn moves regions a few places, always the same way.
+        by_size = sorted(regions, key=lambda r: (int(self.possible[r].sum()) > 1, -self._share(r), r))
+        return (
+            sorted(
+                by_size, key=lambda r: by_size.index(r) + (r * 2654435761 * order.turn % 4294967296) / 4294967296 * 4
+            )
+            if order.turn
+            else by_size
+        )
+
+    def _share(self, region: int) -> float:
+        """How much of the largest domain a region needs."""
+        bound = self.problem.regions[region].bound
+        largest = self.model.scales[bound.topology, bound.level].slots.max(axis=1, initial=1)
+        return float((self.model.region_needs[region] / np.maximum(largest, 1)).max(initial=0.0))
+
+    def _candidates(self, region: int, order: Order) -> list[int]:
+        own = self.problem.regions[region].bound
+        needs = self.model.region_needs[region][:, None]
+        key = (own.topology, own.level)
+        outer, charged, others = self._tied[region]
+        good = self.possible[region] & (self._left[key] >= needs).all(axis=0)
+        for wider in charged:
+            if wider != key:
+                good &= (self._left[wider] >= needs).all(axis=0)[self._inside.wider(key, wider)]
+        if outer != NONE:
+            around = self.problem.regions[outer].bound
+            good &= self._inside.wider(key, (around.topology, around.level)) == self._assigned[outer]
+        found = np.flatnonzero(good)
+        if others and len(found):
+            found = self._in_all(region, found, others)
+        if len(found) > 1:
+            most = int(np.argmax(self.model.region_needs[region] / np.maximum(self.model.slots.sum(axis=1), 1)))
+            left = self._left[key][most, found]
+            found = found[np.argsort(left if order.domains == TIGHTEST else -left, kind="stable")]
+        return self._unlike(key, found.tolist(), outer)
+
+    def _in_all(self, region: int, found: npt.NDArray[np.intp], others: Sequence[int]) -> npt.NDArray[np.intp]:
+        """The domains that have enough inside the domains of other Topologies around them."""
+        scale = self.model.scales[self.problem.regions[region].bound[2:4]]
+        inside = np.ones(len(self.model.rows), dtype=bool)
+        for other in others:
+            bound = self.problem.regions[other].bound
+            inside &= self.model.scales[bound.topology, bound.level].domain_of == self._assigned[other]
+        keep = [
+            domain
+            for domain in found
+            if (
+                self.model.slots[:, inside & (scale.domain_of == domain)].sum(axis=1) >= self.model.region_needs[region]
+            ).all()
+        ]
+        return np.array(keep, dtype=np.intp)
+
+    def _unlike(self, key: tuple[int, int], domains: list[int], outer: int) -> list[int]:
+        """The first of all that look alike."""
+        if len(domains) < 2:
+            return domains
+        level = self.problem.regions[outer].bound.level if outer != NONE else NONE
+        seen: set[object] = set()
+        found = []
+        for domain in domains:
+            look = self._looks.path(key, domain, level, self._left)
+            if look not in seen:
+                seen.add(look)
+                found.append(domain)
+        return found
+
+    def _look(self, at: int, sequence: Sequence[int]) -> State:
+        return self._looks.state(at, self._left, sequence)
+
+    def _loose_fit(self) -> bool:
+        """Whether pods that no narrow region holds find slots in what the narrow ones leave of each domain."""
+        problem, model = self.problem, self.model
+        narrowest = {key[0]: key for key in sorted(model.scales)}
+        for number, part in enumerate(problem.parts):
+            region = problem.region_of[number]
+            weights = model.weights[:, model.shapes.index(part.shape)]
+            asked = weights > 0
+            if not asked.any():
+                continue
+            for key in narrowest.values():
+                if region != NONE and (bound := problem.regions[region].bound)[2:4] == key:
+                    continue
+                scale = model.scales[key]
+                room = (np.maximum(self._left[key][asked], 0) // weights[asked][:, None]).min(axis=0)
+                if region == NONE:
+                    outside = (model.slots[asked][:, scale.domain_of == NONE] // weights[asked][:, None]).min(axis=0)
+                elif bound.topology != key[0]:
+                    continue
+                else:
+                    around = self._inside.wider(key, (bound.topology, bound.level)) == self._assigned[region]
+                    room = room[around]
+                    here = model.scales[bound.topology, bound.level].domain_of == self._assigned[region]
+                    beside = here & (scale.domain_of == NONE)
+                    outside = (model.slots[asked][:, beside] // weights[asked][:, None]).min(axis=0)
+                if int(room.sum()) + int(outside.sum()) < part.pods:
+                    return False
+        return True
+
+    def _stranded(self, rest: Sequence[int]) -> bool:
+        """Whether the regions that are left can't use enough of what is left, whatever is combined.
+
+        Looked at per region around them, for those that are narrow and alike in kind; amounts as in subset sums.
+        """
+        families: dict[tuple[int, tuple[int, int]], list[int]] = {}
+        for region in rest:
+            outer = self._tied[region][0]
+            bound = self.problem.regions[region].bound
+            if outer == NONE or self._assigned[outer] != NONE:
+                families.setdefault((outer, (bound.topology, bound.level)), []).append(region)
+        for (outer, key), regions in families.items():
+            if len(regions) < 2:
+                continue
+            left = self._left[key]
+            if outer != NONE:
+                around = self.problem.regions[outer].bound
+                left = left[:, self._inside.wider(key, (around.topology, around.level)) == self._assigned[outer]]
+            for dimension in range(len(left)):
+                if _strands([int(self.model.region_needs[region][dimension]) for region in regions], left[dimension]):
+                    return True
+        return False
+
+
+# Beyond this, sums are too many to look at every combination.
+_LARGE = 20_000
+
+
+def _strands(needs: Sequence[int], rooms: npt.NDArray[np.int64]) -> bool:
+    total = sum(needs)
+    if total > _LARGE:
+        return False
+    sums = 1
+    for need in needs:
+        sums |= sums << need
+    usable = 0
+    for room, count in zip(*np.unique(rooms[rooms > 0], return_counts=True), strict=True):
+        usable += ((sums & ((1 << (int(room) + 1)) - 1)).bit_length() - 1) * int(count)
+        if usable >= total:
+            return False
+    return usable < total
+
+
+class _Inside:
+    """Which wider domain a domain lies in."""
+
+    def __init__(self, model: Model) -> None:
+        self._topologies = model.topologies
+        self._known: dict[tuple[tuple[int, int], tuple[int, int]], npt.NDArray[np.int32]] = {}
+
+    def wider(self, key: tuple[int, int], around: tuple[int, int]) -> npt.NDArray[np.int32]:
+        """Per domain of one level, the domain of a wider level of the same Topology."""
+        if (key, around) not in self._known:
+            levels = self._topologies[key[0]].levels
+            found = np.arange(len(levels[key[1]].paths), dtype=np.int32)
+            for level in range(key[1], around[1], -1):
+                found = levels[level].parent[found]
+            self._known[key, around] = found
+        return self._known[key, around]
+
+
+class _Looks:
+    """How domains look: two that look alike are interchangeable.
+
+    Where counting is exact a domain looks like its slots. Otherwise it looks like its nodes and what was put there.
+    With several Topologies in one problem no two domains look alike.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._alike = len({topology for topology, _ in model.scales}) == 1
+        self._touched: dict[tuple[int, int], dict[int, list[int]]] = {key: {} for key in model.scales}
+        self._keys = sorted(model.scales)
+        self._inside = _Inside(model)
+        self._classes: dict[tuple[int, int], list[int]] = {}
+        self._numbers: dict[object, int] = {}
+        self._asked: dict[object, bool] = {}
+        if self._alike:
+            self._classify()
+        self._signatures = self._sign()
+
+    def _number(self, look: object) -> int:
+        return self._numbers.setdefault(look, len(self._numbers))
+
+    def _sign(self) -> list[int]:
+        """What each region is, whoever it is: its needs and those inside it. Outer regions have lower numbers."""
+        problem = self._model.problem
+        found = [NONE] * len(problem.regions)
+        for region in reversed(problem.regions):
+            parts = sorted(problem.parts[part][1:3] for part in region.own)
+            inside = sorted(found[child] for child in region.children)
+            found[region.number] = self._number((region.bound[2:5], tuple(parts), tuple(inside)))
+        return found
+
+    def _classify(self) -> None:
+        """Classes from the narrowest level up: a domain is its narrower domains and the nodes beside them."""
+        model = self._model
+        if model.exact:
+            kinds = model.slots.T
+        else:
+            masks = [model.ledger.allowed[shape][model.rows] for shape in model.shapes]
+            kinds = np.column_stack([*(model.free[resource] for resource in model.active), *masks])
+        _, kind_of = np.unique(kinds, axis=0, return_inverse=True)
+        kind_of = kind_of.reshape(-1)
+        narrower: tuple[int, int] | None = None
+        for key in reversed(self._keys):
+            scale = model.scales[key]
+            members: list[list[int]] = [[] for _ in scale.paths]
+            beside = np.ones(len(model.rows), dtype=bool)
+            if narrower is not None:
+                beside = model.scales[narrower].domain_of == NONE
+                for domain, around in enumerate(self._inside.wider(narrower, key)):
+                    members[around].append(-1 - self._classes[narrower][domain])
+            for row in np.flatnonzero(beside & (scale.domain_of != NONE)):
+                members[scale.domain_of[row]].append(int(kind_of[row]))
+            self._classes[key] = [self._number((key, tuple(sorted(found)))) for found in members]
+            narrower = key
+
+    def touch(self, key: tuple[int, int], domain: int, region: int, sign: int) -> None:
+        """A region came into a domain, or left it."""
+        here = self._touched[key].setdefault(domain, [])
+        if sign > 0:
+            here.append(region)
+        else:
+            here.remove(region)
+            if not here:
+                del self._touched[key][domain]
+
+    def remembered(self, key: tuple[int, int], domain: int, ask: Callable[[list[int]], bool]) -> bool:
+        """What `ask` says of the regions in a domain; domains and regions that look alike are asked about once."""
+        regions = self._touched[key][domain]
+        what = tuple(sorted(self._signatures[region] for region in regions))
+        look = (self._classes[key][domain] if self._alike else domain, what)
+        if look not in self._asked:
+            self._asked[look] = ask(regions)
+        return self._asked[look]
+
+    def path(self, key: tuple[int, int], domain: int, outer: int, left: Left) -> object:
+        """How a candidate looks, with all that is around it up to the level of the region that holds it."""
+        if not self._alike:
+            return domain
+        look: list[object] = [self._own(key, domain, left)]
+        for wider in self._keys:
+            if outer < wider[1] < key[1]:
+                around = int(self._inside.wider(key, wider)[domain])
+                touched = around in self._touched[wider]
+                look.append(("at", around) if touched else self._classes[wider][around])
+        return tuple(look)
+
+    def _own(self, key: tuple[int, int], domain: int, left: Left) -> object:
+        """What a domain is by itself."""
+        here = self._touched[key].get(domain)
+        if not here:
+            return self._classes[key][domain]
+        if key != self._keys[-1]:
+            return ("at", domain)
+        if self._model.exact:
+            return left[key][:, domain].tobytes()
+        return self._classes[key][domain], tuple(sorted(self._signatures[region] for region in here))
+
+    def state(self, at: int, left: Left, sequence: Sequence[int]) -> State:
+        """How everything looks that has been touched; what has not is the rest of what there was at first."""
+        problem = self._model.problem
+        unfinished = {outer for region in sequence[at:] for outer in problem.ancestors(region)}
+        if not self._alike:
+            here = [
+                (key, domain, tuple(sorted(found)))
+                for key in self._keys
+                for domain, found in self._touched[key].items()
+            ]
+            return (at, *sorted(here))
+        # Looks of touched domains by the domain of the next wider level around them.
+        nested: dict[tuple[int, int], list[str]] = {}
+        for depth in range(len(self._keys) - 1, -1, -1):
+            key = self._keys[depth]
+            for domain, found in self._touched[key].items():
+                still = sorted(region for region in found if region in unfinished)
+                done = sorted(self._signatures[region] for region in found if region not in unfinished)
+                put = left[key][:, domain].tobytes() if self._model.exact else done
+                inside = sorted(nested.pop((depth, domain), []))
+                around = int(self._inside.wider(key, self._keys[depth - 1])[domain]) if depth else 0
+                look = repr((self._classes[key][domain], still, put, inside))
+                nested.setdefault((depth - 1, around), []).append(look)
+        return at, tuple(sorted(nested.pop((NONE, 0), [])))

@@ -1,0 +1,82 @@
+"""Counts the trees of gangs after a cycle: have, minimum, total, and where each tree node lies."""
+
+from collections.abc import Sequence
+
+from muster.api.tree import NONE, satisfied
+from muster.plan.attempt import Progress
+from muster.plan.outcome import Code, Reason, RowOutcome
+from muster.snapshot.arrays import Counts, Gang, Snapshot
+
+
+def rows_of(progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[int]) -> tuple[RowOutcome, ...]:
+    """Every tree node as it is after the cycle."""
+    gang, nodes = progress.gang, progress.gang.tree.nodes
+    nothing = Counts()
+    met = satisfied(gang.tree, progress.present)
+    placed, total = [0] * len(nodes), [0] * len(nodes)
+    pending = list(gang.pending)
+    for leaf in gang.tree.leaves:
+        counts = gang.counts.get(leaf, nothing)
+        placed[leaf] = progress.present[leaf] - counts.succeeded
+        pending[leaf] = gang.pending[leaf] + counts.gated - (progress.present[leaf] - gang.present[leaf])
+        total[leaf] = counts.total
+    for row in range(len(nodes) - 1, 0, -1):
+        for column in (placed, pending, total):
+            column[nodes[row].parent] += column[row]
+    domains, wishes = _domains(progress, snapshot, unknown_wishes)
+    return tuple(
+        RowOutcome(met[row], placed[row], pending[row], total[row], domains.get(row), wishes.get(row))
+        for row in range(len(nodes))
+    )
+
+
+def _domains(
+    progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[int]
+) -> tuple[dict[int, tuple[int, int, int]], dict[int, bool | None]]:
+    """Per constrained row the narrowest domain that it lies in, and whether its preference is met."""
+    domains: dict[int, tuple[int, int, int]] = {}
+    wishes: dict[int, bool | None] = {}
+    for number, hold in enumerate(progress.gang.holds):
+        if hold.beside:
+            continue
+        for level in (hold.required, hold.preferred):
+            if level == NONE:
+                continue
+            found = progress.domains(snapshot, hold.leaves, hold.topology, level)
+            one = len(found) == 1 and NONE not in found
+            if one:
+                domains[hold.row] = (hold.topology, level, next(iter(found)))
+            if level == hold.preferred and found:
+                wishes[hold.row] = True if one else (None if number in unknown_wishes else False)
+    return domains, wishes
+
+
+def waiting_for_pods(gang: Gang, most: int = 10) -> list[Reason]:
+    """The leaves that keep a gang from being ready, with how many pods they have and need."""
+    found = []
+    for leaf in gang.tree.leaves:
+        if not gang.ready[leaf] and _matters(gang, leaf):
+            have = gang.present[leaf] + gang.pending[leaf]
+            found.append(Reason(Code.WAITING_FOR_PODS, leaf, gang.tree.nodes[leaf].minimum, have))
+    if not found:
+        # Every leaf has its minimum; the floor asks for more.
+        both = sum(gang.present) + sum(gang.pending)
+        found.append(Reason(Code.WAITING_FOR_PODS, 0, gang.tree.nodes[0].floor, both))
+    return found[:most]
+
+
+def _matters(gang: Gang, leaf: int) -> bool:
+    """Whether all that is around a leaf lacks something too."""
+    row = leaf
+    while row != NONE:
+        if gang.ready[row]:
+            return False
+        row = gang.tree.nodes[row].parent
+    return True
+
+
+def missing_children(progress: Progress) -> Sequence[int]:
+    """Tree nodes that are not satisfied although all around them is, in the order of the spec."""
+    nodes = progress.gang.tree.nodes
+    met = satisfied(progress.gang.tree, progress.present)
+    return [row for row in range(1, len(nodes)) if not met[row] and met[nodes[row].parent]]

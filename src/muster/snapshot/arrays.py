@@ -1,0 +1,153 @@
+"""What a cycle sees: every array with its axes and units, and the gangs as trees of row numbers. Frozen.
+
+| array | axes | unit |
+|---|---|---|
+| `allocatable`, `free`, `releasing` | node, resource | base units (thousandths of a core, bytes, devices, pods) |
+| `asks` | shape, resource | base units |
+| `allowed[shape]` | node | may a pod of this shape go there |
+| `liked[shape]` | node | weight; only shapes that like some nodes more than others |
+
+Nodes stand in the order of their names. A row of a gang's tree is a number from 0, the root, on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from muster.api.tree import NONE, Tree, minimum_pods, satisfied
+from muster.snapshot.domains import Domains
+from muster.snapshot.room import Amounts
+from muster.snapshot.selectors import Mask, Scores
+
+Key = tuple[str, str]
+
+
+class Hold(NamedTuple):
+    """Leaves whose pods lie in one domain: of the required level always, of the preferred one where possible.
+
+    `row` is the tree node that it stands on; of a set, its first member: then it is `beside` the tree and has no status
+    of its own. A level is NONE where there is none.
+    """
+
+    row: int
+    leaves: tuple[int, ...]
+    topology: int
+    required: int
+    preferred: int
+    beside: bool = False
+
+
+class Batch(NamedTuple):
+    """Waiting pods of one leaf and one shape, oldest first; `ages` are their places in the order of the whole leaf."""
+
+    leaf: int
+    shape: int
+    pods: tuple[str, ...]
+    ages: tuple[int, ...]
+    nominated: tuple[int, ...]
+
+
+class Placed(NamedTuple):
+    """Placed pods of one leaf, oldest first: their names, nodes and shapes."""
+
+    pods: tuple[str, ...]
+    nodes: tuple[int, ...]
+    shapes: tuple[int, ...]
+
+
+NOBODY = Placed((), (), ())
+
+
+class Issue(NamedTuple):
+    """Something that keeps a gang, a tree node or a pod from being tried: a reason code and what it is about."""
+
+    code: str
+    row: int
+    detail: str
+    pod: str = ""
+
+
+class Counts(NamedTuple):
+    """Pods of one leaf that neither wait nor are placed, by what became of them, and how many there are in all."""
+
+    succeeded: int = 0
+    gated: int = 0
+    terminating: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Gang:
+    """A PodGroup as it is scheduled. `held` says why it is not tried at all; `notes` do not stop it."""
+
+    key: Key
+    queue: str
+    priority: int
+    created_ns: int
+    tree: Tree
+    holds: tuple[Hold, ...] = ()
+    waiting: tuple[Batch, ...] = ()
+    placed: Mapping[int, Placed] = field(default_factory=dict)
+    counts: Mapping[int, Counts] = field(default_factory=dict)
+    held: tuple[Issue, ...] = ()
+    notes: tuple[Issue, ...] = ()
+
+    @cached_property
+    def order(self) -> tuple[int, str, str]:
+        """Older first, then by name."""
+        return self.created_ns, *self.key
+
+    @cached_property
+    def present(self) -> tuple[int, ...]:
+        """Per row: the pods of a leaf that count as there, placed or succeeded."""
+        nothing = Counts()
+        return tuple(
+            len(self.placed.get(row, NOBODY).nodes) + self.counts.get(row, nothing).succeeded
+            for row in range(len(self.tree.nodes))
+        )
+
+    @cached_property
+    def pending(self) -> tuple[int, ...]:
+        """Per row: the pods of a leaf that wait and could be placed."""
+        pending = [0] * len(self.tree.nodes)
+        for batch in self.waiting:
+            pending[batch.leaf] += len(batch.pods)
+        return tuple(pending)
+
+    @cached_property
+    def satisfied(self) -> tuple[bool, ...]:
+        """Per row: whether its minimum is met now."""
+        return tuple(satisfied(self.tree, self.present))
+
+    @cached_property
+    def ready(self) -> tuple[bool, ...]:
+        """Per row: whether its minimum could be met with the pods that exist."""
+        both = zip(self.present, self.pending, strict=True)
+        return tuple(satisfied(self.tree, [here + waiting for here, waiting in both]))
+
+    @cached_property
+    def minimum_pods(self) -> tuple[int, ...]:
+        """Per row: the fewest pods that satisfy it."""
+        return tuple(minimum_pods(self.tree))
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One moment of the cluster, as a cycle sees it."""
+
+    now_ns: int
+    nodes: tuple[str, ...]
+    resources: tuple[str, ...]
+    allocatable: Amounts
+    free: Amounts
+    releasing: Amounts
+    asks: Amounts
+    allowed: Mapping[int, Mask]
+    liked: Mapping[int, Scores]
+    topologies: tuple[Domains, ...]
+    gangs: tuple[Gang, ...]
+
+    def domain_path(self, topology: int, level: int, domain: int) -> str:
+        """The domain in words: `zone-a/block-1`."""
+        return self.topologies[topology].levels[level].paths[domain] if domain != NONE else ""

@@ -1,0 +1,184 @@
+"""Objects become arrays. What did not change since the last build is taken over: gangs, masks, domains, shapes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from muster.api.cluster import PodSpec
+from muster.api.validation.context import Settings
+from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.domains import Domains, domains_of
+from muster.snapshot.gangs import Surroundings, gang_of
+from muster.snapshot.requests import PODS, Request
+from muster.snapshot.room import ALLOCATABLE, HELD, RELEASING, Amounts
+from muster.snapshot.selectors import Mask, NodeTable, Scores
+from muster.snapshot.world import Key, PodFacts, Port, State, World
+
+# Shapes that nobody has any more are forgotten when there are so many.
+_MOST_SHAPES = 20_000
+
+
+class Shape(NamedTuple):
+    """What pods of one shape ask for, and the rules of one of them."""
+
+    request: Request
+    ports: tuple[Port, ...]
+    spec: PodSpec
+
+
+class Builder:
+    """Builds snapshots of one world, each from the one before."""
+
+    def __init__(self, world: World, *, default_queue: str = "default-queue", settings: Settings | None = None) -> None:
+        self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._shapes: list[Shape] = []
+        self._shape_of: dict[bytes, int] = {}
+        self._gangs: dict[Key, Gang] = {}
+        self._allowed: dict[int, Mask] = {}
+        self._liked: dict[int, Scores] = {}
+
+    def build(self, now_ns: int) -> Snapshot:
+        """The world as it is now."""
+        world = self._world
+        changed, nodes_changed = world.take_changes()
+        if nodes_changed or len(self._shapes) > _MOST_SHAPES:
+            self._forget()
+            self._look_at_nodes()
+            changed = set(world.groups)
+        elif self._topologies_seen != world.topologies:
+            self._look_at_topologies()
+        self._rebuild_gangs(changed)
+        return self._arrays(now_ns)
+
+    def _look_at_nodes(self) -> None:
+        world = self._world
+        self._names = tuple(sorted(world.nodes))
+        self._nodes = [world.nodes[name] for name in self._names]
+        self._row_of = {name: row for row, name in enumerate(self._names)}
+        self._table = NodeTable(self._nodes)
+        self._room_rows = world.room.rows(self._names)
+        self._look_at_topologies()
+
+    def _look_at_topologies(self) -> None:
+        self._topologies_seen = dict(self._world.topologies)
+        names = sorted(self._topologies_seen)
+        self._topology_number = {name: number for number, name in enumerate(names)}
+        self._domains: tuple[Domains, ...] = tuple(
+            domains_of(self._topologies_seen[name], self._nodes) for name in names
+        )
+
+    def _rebuild_gangs(self, changed: set[Key]) -> None:
+        world = self._world
+        around = Surroundings(
+            self._row_of,
+            world.topologies,
+            self._topology_number,
+            world.queues,
+            world.priority_classes,
+            self._default_queue,
+            self._settings,
+            self._shape_number,
+        )
+        for key in changed:
+            group = world.groups.get(key)
+            if group is None:
+                self._gangs.pop(key, None)
+                continue
+            members = world.members.get(key, {}).values()
+            self._gangs[key] = gang_of(key, group, members, world.invalid.get(key, ""), around)
+
+    def _shape_number(self, facts: PodFacts) -> int:
+        number = self._shape_of.get(facts.shape)
+        if number is None:
+            number = self._shape_of[facts.shape] = len(self._shapes)
+            self._shapes.append(Shape(facts.request, facts.ports, facts.pod.spec))
+        return number
+
+    def _arrays(self, now_ns: int) -> Snapshot:
+        gangs = tuple(self._gangs[key] for key in sorted(self._gangs))
+        waiting = sorted({batch.shape for gang in gangs for batch in gang.waiting})
+        for shape in waiting:
+            if shape not in self._allowed:
+                self._look_at_shape(shape)
+        asked = {resource for shape in self._shapes for resource in shape.request}
+        resources = sorted(asked | {"cpu", "memory", PODS})
+        tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
+        asks = np.zeros((len(self._shapes), len(resources)), dtype=np.int64)
+        column = {resource: index for index, resource in enumerate(resources)}
+        for row, shape_ in enumerate(self._shapes):
+            for resource, amount in shape_.request.items():
+                asks[row, column[resource]] = amount
+        ports = self._ports(waiting)
+        if ports:
+            tables, asks = self._with_ports(ports, tables, asks)
+        return Snapshot(
+            now_ns=now_ns,
+            nodes=self._names,
+            resources=(
+                *resources,
+                *(f"host port {port}/{protocol} on {ip or 'any IP'}" for ip, protocol, port in ports),
+            ),
+            allocatable=tables[0],
+            free=tables[0] - tables[1],
+            releasing=tables[2],
+            asks=asks,
+            allowed={shape: self._allowed[shape] for shape in waiting},
+            liked={shape: self._liked[shape] for shape in waiting if shape in self._liked},
+            topologies=self._domains,
+            gangs=gangs,
+        )
+
+    def _look_at_shape(self, shape: int) -> None:
+        spec = self._shapes[shape].spec
+        self._allowed[shape] = self._table.allowed(spec)
+        liked = self._table.liked(spec)
+        if liked.any():
+            self._liked[shape] = liked
+
+    def _ports(self, waiting: Sequence[int]) -> list[Port]:
+        """The host ports that somebody waits for, with every IP that anybody names for them."""
+        wanted = {port[1:] for shape in waiting for port in self._shapes[shape].ports}
+        if not wanted:
+            return []
+        named = {port for shape in waiting for port in self._shapes[shape].ports}
+        named |= {port for facts in self._world.ported.values() for port in facts.ports if port[1:] in wanted}
+        return sorted(named | {("", *port) for port in wanted})
+
+    def _with_ports(
+        self, ports: Sequence[Port], tables: Sequence[Amounts], asks: Amounts
+    ) -> tuple[list[Amounts], Amounts]:
+        """A host port is a resource of which every node has one; without an IP a pod takes the port of all of them."""
+        columns = {port: tables[0].shape[1] + index for index, port in enumerate(ports)}
+        wider = [np.zeros((len(self._names), len(columns)), dtype=np.int64) for _ in tables]
+        wider[0][:] = 1
+        tables = [
+            np.asfortranarray(np.concatenate([one, more], axis=1)) for one, more in zip(tables, wider, strict=True)
+        ]
+        asks = np.concatenate([asks, np.zeros((len(asks), len(columns)), dtype=np.int64)], axis=1)
+        for facts in self._world.ported.values():
+            row = self._row_of.get(facts.pod.spec.node_name)
+            if row is not None:
+                for column in _taken(facts.ports, columns):
+                    tables[HELD][row, column] += 1
+                    tables[RELEASING][row, column] += facts.state is State.TERMINATING
+        for number, shape in enumerate(self._shapes):
+            asks[number, list(_taken(shape.ports, columns))] = 1
+        return tables, asks
+
+
+def _taken(ports: Sequence[Port], columns: dict[Port, int]) -> set[int]:
+    return {
+        column
+        for ip, protocol, number in ports
+        for (other_ip, other_protocol, other_number), column in columns.items()
+        if protocol == other_protocol and number == other_number and (not ip or ip == other_ip)
+    }
+
+
+def build(world: World, now_ns: int) -> Snapshot:
+    """One snapshot of a world. Who builds often keeps a Builder."""
+    return Builder(world).build(now_ns)

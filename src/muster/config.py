@@ -27,12 +27,37 @@ _SERVICE_LINK = re.compile(r"MUSTER_(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(
 _OURS_ELSEWHERE = re.compile(r"MUSTER_(CONFIG|TRACEBACK|TEST_.*)")
 
 
+class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How pods are placed."""
+
+    strategy: Annotated[
+        str,
+        note(
+            "Inside a domain: binpack fills nodes one by one, spread evens out what is left.",
+            enum=["binpack", "spread"],
+        ),
+    ] = "binpack"
+
+
+class SearchConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What a search may cost."""
+
+    steps_per_gang: Annotated[int, note("Steps for one gang in one cycle.", minimum=1)] = 20_000
+    steps_per_cycle: Annotated[int, note("Steps for all gangs in one cycle.", minimum=1)] = 400_000
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Everything that can be set."""
 
     default_queue: Annotated[str, note("The queue of gangs that name none.", minLength=1, maxLength=253)] = (
         "default-queue"
     )
+    scheduler_names: Annotated[
+        list[Annotated[str, note("A schedulerName.", minLength=1, maxLength=253)]],
+        note("The pods with one of these names in spec.schedulerName are muster's.", minItems=1, maxItems=64),
+    ] = msgspec.field(default_factory=lambda: ["kai-scheduler"])
+    placement: Annotated[PlacementConfig, note("How pods are placed.")] = PlacementConfig()
+    search: Annotated[SearchConfig, note("What a search may cost.")] = SearchConfig()
     validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
     input: Annotated[Limits, note("What is read at most.")] = Limits()
 
@@ -149,11 +174,23 @@ def _set(
     values: dict[str, Setting], key: str, text: str, source: str, keys: Mapping[str, Any], problems: list[str]
 ) -> None:
     form = _leaves(form_of(Config))[key]
-    value = text if isinstance(keys[key], str) else plain_scalar(text)
+    value = _value_of(text, keys[key])
     found: list[Problem] = []
     fitting = conform(value, form, key, found, strict=True)
     problems.extend(f"{source}: {path} {message}" + (f"; {hint}" if hint else "") for path, message, hint, _ in found)
     values[key] = Setting(key, fitting, source)
+
+
+def _value_of(text: str, default: Any) -> Any:
+    """What the text of a flag or variable means; a list is written with commas."""
+    if isinstance(default, list):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text if isinstance(default, str) else plain_scalar(text)
+
+
+def in_words(value: Any) -> str:
+    """A value as a flag or variable has it."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def as_document(settings: Iterable[Setting]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Unknown fields are dropped on decoding, so an object from here is never written back: writes are patches.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -13,6 +13,13 @@ POD_GROUP_ANNOTATION = "pod-group-name"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
+
+
+# Weights are added up in 64 bits. Kubernetes allows 1 to 100.
+_MOST_WEIGHT = 1_000_000
+_WEIGHT = msgspec.Meta(
+    ge=-_MOST_WEIGHT, le=_MOST_WEIGHT, extra_json_schema={"minimum": -_MOST_WEIGHT, "maximum": _MOST_WEIGHT}
+)
 
 
 class Present(Model, frozen=True, kw_only=True):
@@ -76,7 +83,7 @@ class NodeSelector(Model, frozen=True, kw_only=True):
 class PreferredTerm(Model, frozen=True, kw_only=True):
     """A term that is liked, with its weight."""
 
-    weight: int = 1
+    weight: Annotated[int, _WEIGHT] = 1
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 

@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 from muster.api.writing import write_yaml
 from muster.cli.options import load_config, with_config, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, tell
-from muster.config import as_document, variable_of
+from muster.config import as_document, in_words, variable_of
 
 
 @click.command(epilog="Example: muster crds | kubectl apply --server-side -f -")
@@ -57,7 +57,7 @@ def config(form: str, config_file: str | None, flags: tuple[str, ...]) -> None:
         wide = form == WIDE
         rows = [("KEY", "VALUE", "SOURCE", *(("VARIABLE",) if wide else ()))]
         for key, value, source in loaded.settings:
-            rows.append((key, str(value), source, *((variable_of(key),) if wide else ())))
+            rows.append((key, in_words(value), source, *((variable_of(key),) if wide else ())))
         for line in columns(rows):
             say(line)
         tell("next: muster config -o yaml > muster.yaml, then --config muster.yaml")

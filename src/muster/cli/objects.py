@@ -3,45 +3,20 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from muster.api import migration
-from muster.api.cluster import BUILT_IN_PRIORITIES
-from muster.api.kinds import POD_GROUP, QUEUE, TOPOLOGY, Kind, Unknown, kind_of, read_object
+from muster.api.kinds import POD_GROUP
 from muster.api.tree import minimum_in_words
-from muster.api.validation import ERROR, WARNING, Context, Judgement, Violation
-from muster.api.validation import validate as judge
+from muster.api.validation import ERROR, WARNING, Violation
 from muster.api.writing import write_yaml
 from muster.cli.files import Source, read_objects
+from muster.cli.judging import STYLES, Checked, check_all, name_of, plural, tell_skipped, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, signs, tell, tree_lines
 from muster.config import Config
-
-_STYLES: dict[str, dict[str, Any]] = {ERROR: {"fg": "red"}, WARNING: {"fg": "yellow"}, "valid": {"fg": "green"}}
-
-
-class Checked(NamedTuple):
-    """An object of the input and what was found."""
-
-    source: Source
-    judgement: Judgement
-    name: str
-    namespace: str
-
-    @property
-    def kind(self) -> str:
-        written = self.source.value.get("kind") if isinstance(self.source.value, dict) else ""
-        return written if isinstance(written, str) else ""
-
-    @property
-    def title(self) -> str:
-        """The object in words: `PodGroup default/a`."""
-        kind = self.judgement.kind
-        if kind is None:
-            return self.kind or "document"
-        return f"{kind.name} {self.namespace + '/' if kind.namespaced else ''}{self.name or '(no name)'}"
 
 
 @click.command(epilog="Example: muster validate -f podgroup.yaml -f queues/ --tree")
@@ -83,66 +58,8 @@ def validate(
         for one in checked:
             _say_checked(one, draw=draw or form == WIDE)
         _tell_outcome(checked, names)
-    _tell_skipped(checked)
+    tell_skipped(checked)
     ctx.exit(0 if all(one.judgement.valid for one in checked) else 1)
-
-
-def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> list[Checked]:
-    """Judges every object, knowing the others."""
-    context = context_of(sources, config)
-    seen: dict[tuple[str, str, str], Source] = {}
-    checked = []
-    for source in sources:
-        unread = [Violation(ERROR, *problem[:3]) for problem in source.problems]
-        judgement = Judgement(None, None, unread)
-        name, namespace = "", ""
-        if source.value is not None or not unread:
-            judgement = judge(source.value, context, strict=strict)
-            doubts = _doubts(source, judgement)
-            judgement = judgement._replace(violations=[*unread, *judgement.violations, *doubts])
-            name, namespace = _name_of(source.value)
-        if judgement.kind is not None and name:
-            key = (judgement.kind.name, namespace if judgement.kind.namespaced else "", name)
-            first = seen.setdefault(key, source)
-            if first is not source:
-                where = f"{first.file}, document {first.document}"
-                says = Violation(WARNING, "metadata.name", f"stands already in {where}", "the last one applied wins")
-                judgement = judgement._replace(violations=[*judgement.violations, says])
-        checked.append(Checked(source, judgement, name, namespace))
-    return checked
-
-
-def _doubts(source: Source, judgement: Judgement) -> list[Violation]:
-    """Scalars of our own kinds that the API server would get differently; a field with an error has enough of it."""
-    if judgement.kind is None or not judgement.kind.ours:
-        return []
-    told = {violation.path for violation in judgement.violations}
-    return [Violation(ERROR, *doubt[:3]) for doubt in source.doubts if doubt.path not in told]
-
-
-def context_of(sources: Sequence[Source], config: Config) -> Context:
-    """What the input itself tells about the cluster. Without any Queue every queue exists; the same for Topologies."""
-    found: dict[str, dict[str, Any]] = {}
-    for source in sources:
-        kind = kind_of(source.value)
-        if isinstance(kind, Kind) and (kind in (TOPOLOGY, QUEUE) or kind.name == "PriorityClass"):
-            read, _ = read_object(source.value, kind, strict=False)
-            found.setdefault(kind.name, {}).setdefault(read.metadata.name, read)
-    return Context(
-        topologies=found.get("Topology"),
-        queues=found.get("Queue"),
-        priority_classes=BUILT_IN_PRIORITIES.keys() | found.get("PriorityClass", {}).keys(),
-        default_queue=config.default_queue,
-        settings=config.validation,
-    )
-
-
-def _name_of(value: Any) -> tuple[str, str]:
-    metadata = value.get("metadata") if isinstance(value, dict) else None
-    if not isinstance(metadata, dict):
-        return "", "default"
-    name, namespace = metadata.get("name"), metadata.get("namespace")
-    return name if isinstance(name, str) else "", namespace if isinstance(namespace, str) and namespace else "default"
 
 
 def _row(one: Checked, violation: Violation) -> dict[str, Any]:
@@ -168,13 +85,13 @@ def _say_checked(one: Checked, *, draw: bool) -> None:
     says = f"{one.title}: {words}"
     if tree is not None and one.judgement.valid and not draw:
         says += f"; {minimum_in_words(tree)}"
-    say(f"{says}  ({one.source.file}, document {one.source.document})", **_STYLES[state])
+    say(f"{says}  ({one.source.file}, document {one.source.document})", **STYLES[state])
     if tree is not None and draw:
         for line in tree_lines(tree):
             say(f"  {line}")
     for violation in one.judgement.violations:
         path = f"{violation.path}: " if violation.path else ""
-        say(f"  {violation.severity:<8} {path}{violation.message}", **_STYLES[violation.severity])
+        say(f"  {violation.severity:<8} {path}{violation.message}", **STYLES[violation.severity])
         if violation.hint:
             say(f"  {'':<8} {signs()['arrow']} {violation.hint}")
 
@@ -187,8 +104,8 @@ def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
     counts = Counter(violation.severity for one in judged for violation in one.judgement.violations)
     invalid = sum(not one.judgement.valid for one in judged)
     tell(
-        f"{_plural(len(judged), 'object')}: {len(judged) - invalid} valid, {invalid} invalid "
-        f"({_plural(counts[ERROR], 'error')}, {_plural(counts[WARNING], 'warning')})"
+        f"{plural(len(judged), 'object')}: {len(judged) - invalid} valid, {invalid} invalid "
+        f"({plural(counts[ERROR], 'error')}, {plural(counts[WARNING], 'warning')})"
     )
     files = " ".join(f"-f {shlex.quote(name)}" for name in names)
     if any(migration.migrate(one.source.value).changes for one in judged):
@@ -197,19 +114,6 @@ def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
         tell(f"next: mend the errors, then muster validate {files}")
     else:
         tell(f"next: kubectl apply {files}")
-
-
-def _tell_skipped(checked: Sequence[Checked]) -> None:
-    kinds = Counter(
-        one.kind for one in checked if isinstance(kind_of(one.source.value), Unknown) and not one.judgement.violations
-    )
-    if kinds:
-        listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
-        tell(f"note: skipped {_plural(kinds.total(), 'object')} of other kinds: {listed}")
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 @click.command(epilog="Example: muster migrate -f old.yaml --counts subgroups > new.yaml")
@@ -244,7 +148,7 @@ def migrate(
     changed = sum(bool(result.changes) for result in results)
     open_questions = sum(len(result.questions) for result in results)
     tell(
-        f"{_plural(len(sources), 'object')}: {changed} changed, {_plural(open_questions, 'question')} open, "
+        f"{plural(len(sources), 'object')}: {changed} changed, {plural(open_questions, 'question')} open, "
         f"{invalid} still invalid"
     )
     if open_questions:
@@ -266,11 +170,11 @@ def _say_migrated(sources: Sequence[Source], results: Sequence[migration.Migrate
     if form == NAME:
         for result in results:
             if result.changes:
-                say(f"{POD_GROUP.name.lower()}.{POD_GROUP.group}/{_name_of(result.document)[0]}")
+                say(f"{POD_GROUP.name.lower()}.{POD_GROUP.group}/{name_of(result.document)[0]}")
     elif form in (TABLE, WIDE):
         rows = [("FILE", "DOCUMENT", "NAME", "PATH", "CHANGE")]
         for source, result in zip(sources, results, strict=True):
-            name = _name_of(source.value)[0]
+            name = name_of(source.value)[0]
             rows += [(source.file, str(source.document), name, *change) for change in result.changes]
         for line in columns(rows):
             say(line)
@@ -298,12 +202,12 @@ def _texts(sources: Sequence[Source], results: Sequence[migration.Migrated]) -> 
 def _tell_migrated(source: Source, result: migration.Migrated) -> None:
     if not result.changes and not result.questions:
         return
-    name, namespace = _name_of(source.value)
+    name, namespace = name_of(source.value)
     tell(f"PodGroup {namespace}/{name or '(no name)'}  ({source.file}, document {source.document})")
     for change in result.changes:
         tell(f"  changed  {change.path}: {change.message}")
     for question in result.questions:
-        tell(f"  decide   {question.path}: {question.message}", **_STYLES[ERROR])
+        tell(f"  decide   {question.path}: {question.message}", **STYLES[ERROR])
         if question.hint:
             tell(f"           {signs()['arrow']} {question.hint}")
 
@@ -317,10 +221,5 @@ def _tell_remaining(sources: Sequence[Source], results: Sequence[migration.Migra
         if not errors or result.questions:
             continue
         invalid += 1
-        tell(f"{one.title}: still invalid  ({one.source.file}, document {one.source.document})", **_STYLES[ERROR])
-        for violation in errors:
-            path = f"{violation.path}: " if violation.path else ""
-            tell(f"  error    {path}{violation.message}", **_STYLES[ERROR])
-            if violation.hint:
-                tell(f"           {signs()['arrow']} {violation.hint}")
+        tell_violations(one, "still invalid", only=ERROR)
     return invalid

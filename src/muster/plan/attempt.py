@@ -86,6 +86,11 @@ class Engine:
     def minimum(self, progress: Progress, row: int, budget: Budget) -> Attempt:
         """Tries to satisfy a tree node with what its pods miss, choosing children as SPEC §5.3 says."""
         holds = _Holds(progress, self.snapshot)
+        if len(progress.gang.tree.nodes) == 1 and len(progress.used) == 1 and not holds.barred:
+            # One leaf with pods of one shape: there is nothing to choose.
+            pods = progress.gang.tree.nodes[0].minimum - progress.present[0]
+            part = Part(0, progress.gang.waiting[0].shape, pods)
+            return self._place((pods,), Problem((part,), holds.required), holds, budget)
         choice = _has_choice(progress, row)
         first, undecided = self._choose(progress, row, holds, frozenset(), budget, only_first=choice)
         if first is not None and first.takings is None and choice:

@@ -1,7 +1,9 @@
 """One scheduling cycle, readable top to bottom: who is tried, in which order, and what becomes of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +13,12 @@ from muster.api.tree import NONE, satisfied
 from muster.plan.attempt import Attempt, Engine, Progress
 from muster.plan.budget import Budget
 from muster.plan.invariants import Checker
-from muster.plan.layout import BINPACK
-from muster.plan.ledger import Ledger
-from muster.plan.outcome import Code, Outcome, Placement, Plan, Reason, Verdict
+from muster.plan.layout import BINPACK, over_nodes, slice_rows
+from muster.plan.ledger import Ledger, Taking
+from muster.plan.outcome import Code, Outcome, Placement, Plan, Reason, RowOutcome, Verdict
 from muster.plan.proof import Proof
 from muster.plan.reasons import reason_of, reason_of_issue
-from muster.plan.tally import missing_children, rows_of, waiting_for_pods
+from muster.plan.tally import leaves_below, missing_children, rows_of, waiting_for_pods, whole_rows
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.room import Amounts
 
@@ -31,6 +33,8 @@ class Policy:
     strategy: str = BINPACK
     steps_per_gang: int = 20_000
     steps_per_cycle: int = 400_000
+    # Whether anything is placed beyond minimums.
+    surplus: bool = True
 
 
 class Remembered(NamedTuple):
@@ -57,13 +61,32 @@ class Memory:
 def schedule(snapshot: Snapshot, policy: Policy | None = None, memory: Memory | None = None) -> tuple[Plan, Memory]:
     """The plan for a snapshot. The same snapshot always gives the same plan."""
     cycle = _Cycle(snapshot, policy or Policy(), memory or Memory())
-    for number, is_surplus in cycle.order():
-        if is_surplus:
-            cycle.try_surplus(number)
-        else:
-            cycle.try_minimum(number)
+    for (before, is_surplus, lone_shape), turns in groupby(cycle.order(), key=Turn.kind):
+        cycle.reserve(-before)
+        if lone_shape != NONE:
+            cycle.try_lone_pods([turn.gang for turn in turns], lone_shape)
+            continue
+        for turn in turns:
+            if is_surplus:
+                cycle.try_surplus(turn.gang)
+            else:
+                cycle.try_minimum(turn.gang)
     plan = cycle.plan()
     return plan, cycle.memory(plan)
+
+
+class Turn(NamedTuple):
+    """When a gang is tried; turns sort in the order of the cycle."""
+
+    before: int
+    surplus: bool
+    order: tuple[int, str, str]
+    gang: int
+    lone_shape: int
+
+    def kind(self) -> tuple[int, bool, int]:
+        """Turns of one kind that follow one another may be taken together."""
+        return self.before, self.surplus, self.lone_shape
 
 
 class _State:
@@ -95,26 +118,103 @@ class _Cycle:
         self._checker = Checker(snapshot)
         self._states: dict[int, _State] = {}
         self._placements: list[Placement] = []
+        # Gangs of one pod that were placed many at a time.
+        self._lone: set[int] = set()
         self._said: dict[Key, Remembered] = {}
         self._grown = self._where_room_grew()
+        # Gangs with nominations by priority, and the room that is set aside for them until their turn.
+        self._nominated: dict[int, list[int]] = {}
+        self._reserved: dict[int, list[tuple[int, Taking]]] = {}
+        for number, gang in enumerate(snapshot.gangs):
+            if (
+                not gang.held
+                and gang.ready[0]
+                and any(node != NONE for batch in gang.waiting for node in batch.nominated)
+            ):
+                self._nominated.setdefault(gang.priority, []).append(number)
 
-    def order(self) -> Iterator[tuple[int, bool]]:
+    def reserve(self, priority: int) -> None:
+        """Room that gangs of this priority were nominated to is not taken by others of it, or of a lower one."""
+        for number in self._nominated.pop(priority, ()):
+            gang = self._snapshot.gangs[number]
+            self._reserved[number] = []
+            for batch, found in enumerate(gang.waiting):
+                nodes = [node for node in found.nominated if node != NONE]
+                if nodes:
+                    taking = Taking(found.shape, *np.unique(nodes, return_counts=True))
+                    self._reserved[number].append((batch, taking))
+                    self._take_in_all(taking, 1)
+
+    def _take_in_all(self, taking: Taking, sign: int) -> None:
+        for engine in (self._now, self._soon):
+            if engine is not None:
+                engine.ledger.give_back(taking, -sign)
+                if sign < 0:
+                    # More room than before: what did not fit may fit now.
+                    engine.refuted.clear()
+
+    def _release(self, number: int) -> list[tuple[int, Taking]]:
+        """The room that was set aside for a gang is there again; gives what it was."""
+        reserved = self._reserved.pop(number, [])
+        for _, taking in reserved:
+            self._take_in_all(taking, -1)
+        return reserved
+
+    def _nominated_before(self, number: int) -> Attempt | None:
+        """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
+        reserved = self._release(number)
+        if not reserved:
+            return None
+        progress = self._state(number).progress
+        counts = list(progress.present)
+        for batch, taking in reserved:
+            counts[progress.gang.waiting[batch].leaf] += int(taking.counts.sum())
+        if not satisfied(progress.gang.tree, counts)[0]:
+            return None
+        attempt = Attempt(tuple(reserved))
+        for nominated in (False, True):
+            for _, taking in reserved:
+                self._now.ledger.take(taking)
+            found = self._commit(number, attempt, self._now, self._soon, nominated=nominated, certain=False)
+            if found.takings is not None:
+                return found
+        return None
+
+    def order(self) -> list[Turn]:
         """By priority, then minimums before surplus, then age, then name (SPEC §7)."""
-        gangs = self._snapshot.gangs
-        turns = [
-            (-gang.priority, surplus, gang.order, number)
-            for number, gang in enumerate(gangs)
-            if gang.waiting and not gang.held and gang.ready[0]
-            for surplus in (False, True)
-        ]
-        for _, surplus, _, number in sorted(turns):
-            yield number, surplus
+        turns = []
+        for number, gang in enumerate(self._snapshot.gangs):
+            if not gang.waiting or gang.held or not gang.ready[0]:
+                continue
+            if not gang.satisfied[0]:
+                turns.append(Turn(-gang.priority, False, gang.order, number, gang.lone_shape))
+            if gang.may_have_surplus and self._policy.surplus:
+                turns.append(Turn(-gang.priority, True, gang.order, number, NONE))
+        turns.sort()
+        return turns
+
+    def try_lone_pods(self, numbers: list[int], shape: int) -> None:
+        """Gangs of one pod each, all of one shape and next to one another in the order: as many as fit, at once."""
+        ledger = self._now.ledger
+        fits = ledger.fits(shape)
+        counts = over_nodes(fits, min(len(numbers), int(fits.sum())), self._policy.strategy, ledger.liked.get(shape))
+        assert counts is not None
+        nodes = np.repeat(np.arange(len(counts)), counts).tolist()
+        placements = [Placement(number, 0, (0,), (node,), False) for number, node in zip(numbers, nodes, strict=False)]
+        if placements and not self._checker.faults_of_lone_pods(shape, placements):
+            taking = Taking(shape, *slice_rows(np.arange(len(counts)), counts))
+            ledger.take(taking)
+            if self._soon is not None:
+                self._soon.ledger.take(taking)
+            self._placements += placements
+            self._lone.update(numbers[: len(nodes)])
+            numbers = numbers[len(nodes) :]
+        for number in numbers:
+            self.try_minimum(number)
 
     def try_minimum(self, number: int) -> None:
         """One attempt for exactly what the gang misses of its minimum, all or nothing."""
         gang = self._snapshot.gangs[number]
-        if gang.satisfied[0]:
-            return
         state = self._state(number)
         known = self._remembered(gang)
         if known is not None and known.proof is not None:
@@ -122,7 +222,9 @@ class _Cycle:
             return
         steps = self._policy.steps_per_gang if known is None else known.steps
         budget = Budget(steps, self._budget)
-        attempt = self._try(number, lambda engine: engine.minimum(state.progress, 0, budget))
+        attempt = self._nominated_before(number)
+        if attempt is None:
+            attempt = self._try(number, partial(Engine.minimum, progress=state.progress, row=0, budget=budget))
         state.steps += budget.spent
         if attempt.takings is None:
             patience = min(steps * 2, self._policy.steps_per_gang * _MOST_PATIENCE)
@@ -132,21 +234,17 @@ class _Cycle:
         """Missing children, then extra pods, each by itself; one that does not fit never blocks another."""
         state = self._state(number)
         progress = state.progress
+        self._release(number)
         if state.verdict is not Verdict.PLACED or not satisfied(progress.gang.tree, progress.present)[0]:
             return
         budget = Budget(self._policy.steps_per_gang, self._budget)
         self._try_children(number, state, budget)
-        nodes = progress.gang.tree.nodes
-        met = satisfied(progress.gang.tree, progress.present)
+        whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
-            row = found.leaf
-            while row != NONE and met[row]:
-                row = nodes[row].parent
-            if row == NONE and progress.used[batch] < len(found.pods):
-                leaf = found.leaf
-                attempt = self._try(number, lambda engine, batch=batch: engine.surplus(progress, batch, budget))  # type: ignore[misc]
+            if whole[found.leaf] and progress.used[batch] < len(found.pods):
+                attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
                 if progress.used[batch] < len(found.pods):
-                    state.reasons.append(reason_of(attempt.proof, leaf, surplus=True))
+                    state.reasons.append(reason_of(attempt.proof, found.leaf, surplus=True))
         state.steps += budget.spent
 
     def _try_children(self, number: int, state: _State, budget: Budget) -> None:
@@ -159,8 +257,12 @@ class _Cycle:
                 return
             row = missing[0]
             tried.add(row)
-            attempt = self._try(number, lambda engine, row=row: engine.minimum(progress, row, budget))  # type: ignore[misc]
-            if attempt.takings is None and progress.gang.ready[row]:
+            if not progress.gang.ready[row]:
+                if any(progress.gang.pending[leaf] for leaf in leaves_below(progress.gang, row)):
+                    state.reasons.append(Reason(Code.WAITING_FOR_PODS, row, surplus=True))
+                continue
+            attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
+            if attempt.takings is None:
                 state.reasons.append(reason_of(attempt.proof, row, surplus=True))
 
     def _try(self, number: int, ask: Callable[[Engine], Attempt]) -> Attempt:
@@ -176,9 +278,19 @@ class _Cycle:
         return later
 
     def _commit(
-        self, number: int, attempt: Attempt, engine: Engine, other: Engine | None, *, nominated: bool
+        self,
+        number: int,
+        attempt: Attempt,
+        engine: Engine,
+        other: Engine | None,
+        *,
+        nominated: bool,
+        certain: bool = True,
     ) -> Attempt:
-        """The decision stands when the checker finds nothing wrong with it; otherwise it never was."""
+        """The decision stands when the checker finds nothing wrong with it; otherwise it never was.
+
+        When we were certain of it, that is a defect and is told.
+        """
         state = self._state(number)
         assert attempt.takings is not None
         placements = []
@@ -193,8 +305,8 @@ class _Cycle:
         if faults:
             for _, taking in attempt.takings:
                 engine.ledger.give_back(taking)
-            state.verdict = Verdict.UNDECIDED
-            state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
+            if certain:
+                state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
             return Attempt(None)
         for placement in placements:
             if nominated:
@@ -248,6 +360,9 @@ class _Cycle:
 
     def _outcome(self, number: int, gang: Gang) -> Outcome:
         state = self._states.get(number)
+        if number in self._lone:
+            row = RowOutcome(True, 1, 0, gang.counts[0].total, None, None)
+            return Outcome(Verdict.PLACED, True, (row,), tuple(map(reason_of_issue, gang.notes)))
         if state is None:
             known = self._memory.settled.get(gang.key)
             return known[1] if known is not None and known[0] is gang else self._settled(gang)
@@ -274,7 +389,7 @@ class _Cycle:
         settled = {
             gang.key: (gang, outcome)
             for number, (gang, outcome) in enumerate(zip(self._snapshot.gangs, plan.outcomes, strict=True))
-            if number not in self._states
+            if number not in self._states and number not in self._lone
         }
         return Memory(self._snapshot, self._checker.room, self._said, settled)
 

@@ -33,32 +33,60 @@ class Checker:
             self._enter(gang, placements)
         return found
 
+    def faults_of_lone_pods(self, shape: int, placements: Sequence[Placement]) -> list[str]:
+        """The same for many gangs of one pod each, all of one shape."""
+        snapshot = self._snapshot
+        ask = snapshot.asks[shape]
+        wrong = []
+        counts = np.bincount([placement.nodes[0] for placement in placements], minlength=len(snapshot.nodes))
+        nodes = np.flatnonzero(counts)
+        asked = counts[nodes, None] * ask
+        if ((asked > 0) & (self._free[nodes] < asked)).any():
+            wrong.append("a node has not enough")
+        if not snapshot.allowed[shape][nodes].all():
+            wrong.append("a pod is sent where it may not go")
+        for placement in placements:
+            gang = snapshot.gangs[placement.gang]
+            batch = gang.waiting[0]
+            alone = batch.shape == shape and len(batch.pods) == 1 and placement.gang not in self._bound
+            whole = not gang.holds and len(gang.tree.nodes) == 1 and gang.tree.nodes[0].minimum <= 1
+            if not (alone and whole and placement[1:3] == (0, (0,)) and not placement.nominated):
+                wrong.append("a gang is not just one pod")
+        if not wrong:
+            self._free[nodes] -= asked
+            self._with_releasing[nodes] -= asked
+            self._bound.update({placement.gang: {0: {0}} for placement in placements})
+        return wrong
+
     @property
     def room(self) -> Amounts:
         """What is left of everything, the room of terminating pods included."""
         return self._with_releasing
 
-    def reserve(self, shape: int, node: int, sign: int) -> None:
-        """Room that is set aside for a nomination of an earlier cycle, or given back."""
-        for free in (self._free, self._with_releasing):
-            free[node] -= sign * self._snapshot.asks[shape]
-
     def _room(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """1. No decision over-commits a node in any resource, pods included."""
-        wrong = []
-        asked: dict[int, Amounts] = {}
-        for placement in placements:
-            ask = self._snapshot.asks[self._snapshot.gangs[gang].waiting[placement.batch].shape]
-            for node, pods in Counter(placement.nodes).items():
-                asked[node] = asked.get(node, 0) + ask * pods
+        nodes, asked = self._asked(gang, placements)
         nominated = any(placement.nominated for placement in placements)
-        free = self._with_releasing if nominated else self._free
-        for node, amounts in asked.items():
-            over = (amounts > 0) & (free[node] < amounts)
-            if over.any():
-                resource = self._snapshot.resources[int(np.flatnonzero(over)[0])]
-                wrong.append(f"{self._snapshot.nodes[node]} has not enough {resource}")
-        return wrong
+        free = (self._with_releasing if nominated else self._free)[nodes]
+        over = (asked > 0) & (free < asked)
+        if not over.any():
+            return []
+        return [
+            f"{self._snapshot.nodes[nodes[at]]} has not enough {self._snapshot.resources[resource]}"
+            for at, resource in zip(*np.nonzero(over), strict=True)
+        ]
+
+    def _asked(self, gang: int, placements: Sequence[Placement]) -> tuple[list[int], Amounts]:
+        """The nodes that get pods, and what is asked of each."""
+        waiting = self._snapshot.gangs[gang].waiting
+        nodes = list(dict.fromkeys(node for placement in placements for node in placement.nodes))
+        place_of = {node: at for at, node in enumerate(nodes)}
+        asked = np.zeros((len(nodes), len(self._snapshot.resources)), dtype=np.int64)
+        for placement in placements:
+            pods = Counter(placement.nodes)
+            places = [place_of[node] for node in pods]
+            asked[places] += np.outer(list(pods.values()), self._snapshot.asks[waiting[placement.batch].shape])
+        return nodes, asked
 
     def _shapes(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """2. No pod is sent to a node that its shape forbids."""
@@ -127,9 +155,9 @@ class Checker:
             batch = known.waiting[placement.batch]
             self._sent.setdefault(gang, {}).setdefault(batch.leaf, []).extend(placement.nodes)
             self._bound.setdefault(gang, {}).setdefault(placement.batch, set()).update(placement.pods)
-            for node in placement.nodes:
-                self._free[node] -= self._snapshot.asks[batch.shape]
-                self._with_releasing[node] -= self._snapshot.asks[batch.shape]
+        nodes, asked = self._asked(gang, placements)
+        self._free[nodes] -= asked
+        self._with_releasing[nodes] -= asked
 
     def refutes(self, proof: Certificate, *, releasing: bool = False) -> bool:
         """Whether a certificate holds: counted again, some bound has no domain left, or there is too little in all."""

@@ -109,9 +109,9 @@ class Ledger:
         """What was taken since the mark."""
         return self._taken[mark:]
 
-    def give_back(self, taking: Taking) -> None:
-        """Room that pods no longer need; the ledger's story goes on from here."""
-        self._move(taking, 1)
+    def give_back(self, taking: Taking, sign: int = 1) -> None:
+        """Room that nobody needs any more, or with sign -1 that is kept for somebody; no rewind goes behind it."""
+        self._move(taking, sign)
 
     def _move(self, taking: Taking, sign: int) -> None:
         for column, ask in self.columns(taking.shape):

@@ -97,8 +97,12 @@ class Problem:
         """What is asked, whoever asks: equal questions have equal signatures. With `rows`, of equal tree nodes too."""
         found: list[object] = [None] * len(self.regions)
         for region in reversed(self.regions):
-            own = tuple(sorted(self.parts[part][1:3] for part in region.own))
-            inside = tuple(sorted((found[child] for child in region.children), key=repr))
+            own = _sorted([self.parts[part][1:3] for part in region.own])
+            inside = _sorted([found[child] for child in region.children])
             found[region.number] = (region.bound[2:5], region.bound.row if rows else NONE, own, inside)
-        loose = tuple(sorted(self.parts[part][1:3] for part in self.loose))
-        return loose, tuple(sorted((found[root] for root in self.roots), key=repr))
+        return _sorted([self.parts[part][1:3] for part in self.loose]), _sorted([found[root] for root in self.roots])
+
+
+def _sorted(things: list[object]) -> tuple[object, ...]:
+    """In an order that depends on nothing but the things."""
+    return tuple(things) if len(things) < 2 else tuple(sorted(things, key=repr))

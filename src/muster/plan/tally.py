@@ -75,8 +75,27 @@ def _matters(gang: Gang, leaf: int) -> bool:
     return True
 
 
+def leaves_below(gang: Gang, row: int) -> list[int]:
+    """The leaves of a tree node."""
+    found, waiting = [], [row]
+    while waiting:
+        at = waiting.pop()
+        waiting.extend(gang.tree.nodes[at].children)
+        if not gang.tree.nodes[at].children:
+            found.append(at)
+    return sorted(found)
+
+
 def missing_children(progress: Progress) -> Sequence[int]:
     """Tree nodes that are not satisfied although all around them is, in the order of the spec."""
     nodes = progress.gang.tree.nodes
-    met = satisfied(progress.gang.tree, progress.present)
-    return [row for row in range(1, len(nodes)) if not met[row] and met[nodes[row].parent]]
+    whole = whole_rows(progress)
+    return [row for row in range(1, len(nodes)) if not whole[row] and whole[nodes[row].parent]]
+
+
+def whole_rows(progress: Progress) -> list[bool]:
+    """Per row: whether it and everything around it is satisfied. Only there pods may be added one by one."""
+    whole = satisfied(progress.gang.tree, progress.present)
+    for row, node in enumerate(progress.gang.tree.nodes):
+        whole[row] = whole[row] and (node.parent == NONE or whole[node.parent])
+    return whole

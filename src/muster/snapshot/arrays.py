@@ -5,6 +5,7 @@
 | `allocatable`, `free`, `releasing` | node, resource | base units (thousandths of a core, bytes, devices, pods) |
 | `asks` | shape, resource | base units |
 | `allowed[shape]` | node | may a pod of this shape go there |
+| `behind_cordons[shape]` | node | is it only a cordon that forbids it; only shapes for which there are such nodes |
 | `liked[shape]` | node | weight; only shapes that like some nodes more than others |
 
 Nodes stand in the order of their names. A row of a gang's tree is a number from 0, the root, on.
@@ -84,6 +85,7 @@ class Gang:
     key: Key
     queue: str
     priority: int
+    preemptibility: str
     created_ns: int
     tree: Tree
     holds: tuple[Hold, ...] = ()
@@ -127,6 +129,22 @@ class Gang:
         return tuple(satisfied(self.tree, [here + waiting for here, waiting in both]))
 
     @cached_property
+    def lone_shape(self) -> int:
+        """The shape of the only pod of a gang that is just one pod with nothing to hold it; NONE for all others."""
+        if len(self.tree.nodes) > 1 or self.holds or self.held or len(self.waiting) != 1 or self.placed:
+            return NONE
+        batch = self.waiting[0]
+        alone = len(batch.pods) == 1 and batch.nominated[0] == NONE and self.tree.nodes[0].minimum == 1
+        return batch.shape if alone and not self.present[0] else NONE
+
+    @cached_property
+    def may_have_surplus(self) -> bool:
+        """Whether pods may wait that the minimum does not need."""
+        if len(self.tree.nodes) > 1:
+            return True
+        return self.present[0] + self.pending[0] > self.tree.nodes[0].minimum
+
+    @cached_property
     def minimum_pods(self) -> tuple[int, ...]:
         """Per row: the fewest pods that satisfy it."""
         return tuple(minimum_pods(self.tree))
@@ -144,6 +162,7 @@ class Snapshot:
     releasing: Amounts
     asks: Amounts
     allowed: Mapping[int, Mask]
+    behind_cordons: Mapping[int, Mask]
     liked: Mapping[int, Scores]
     topologies: tuple[Domains, ...]
     gangs: tuple[Gang, ...]

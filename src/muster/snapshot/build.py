@@ -39,6 +39,7 @@ class Builder:
         self._shape_of: dict[bytes, int] = {}
         self._gangs: dict[Key, Gang] = {}
         self._allowed: dict[int, Mask] = {}
+        self._behind_cordons: dict[int, Mask] = {}
         self._liked: dict[int, Scores] = {}
 
     def build(self, now_ns: int) -> Snapshot:
@@ -127,6 +128,7 @@ class Builder:
             releasing=tables[2],
             asks=asks,
             allowed={shape: self._allowed[shape] for shape in waiting},
+            behind_cordons={shape: self._behind_cordons[shape] for shape in waiting if shape in self._behind_cordons},
             liked={shape: self._liked[shape] for shape in waiting if shape in self._liked},
             topologies=self._domains,
             gangs=gangs,
@@ -135,6 +137,8 @@ class Builder:
     def _look_at_shape(self, shape: int) -> None:
         spec = self._shapes[shape].spec
         self._allowed[shape] = self._table.allowed(spec)
+        if self._table.cordoned:
+            self._behind_cordons[shape] = self._table.allowed(spec, cordons=False) & ~self._allowed[shape]
         liked = self._table.liked(spec)
         if liked.any():
             self._liked[shape] = liked

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from muster.api.cluster import BUILT_IN_PRIORITIES, SUBGROUP_LABEL, PriorityClass
-from muster.api.podgroup import PodGroup
+from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup
 from muster.api.queue import Queue
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
@@ -15,6 +15,8 @@ from muster.api.validation.violation import ERROR, Report
 from muster.snapshot.arrays import Batch, Counts, Gang, Hold, Issue, Placed
 from muster.snapshot.world import Key, PodFacts, State
 
+# From this priority on a gang is not preemptible, unless it says so.
+_FIRM = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # Stands for a gang whose SubGroups make no tree; it is held anyway.
@@ -63,10 +65,12 @@ def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, 
     pods = _Pods(tree, around, held, notes)
     for facts in sorted(members, key=_age):
         pods.add(facts)
+    priority = _priority(group, around, notes)
     return Gang(
         key=key,
         queue=queue,
-        priority=_priority(group, around, notes),
+        priority=priority,
+        preemptibility=group.spec.preemptibility or (NON_PREEMPTIBLE if priority >= _FIRM else PREEMPTIBLE),
         created_ns=since_epoch_ns(group.metadata.creation_timestamp),
         tree=tree,
         holds=holds,

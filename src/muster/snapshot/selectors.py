@@ -60,7 +60,7 @@ class NodeTable:
             self._columns[label] = Column([node.metadata.labels.get(label) for node in self._nodes])
         return self._columns[label]
 
-    def allowed(self, spec: PodSpec) -> Mask:
+    def allowed(self, spec: PodSpec, *, cordons: bool = True) -> Mask:
         """The nodes that the pod's own rules and the nodes' taints allow, and that are ready."""
         mask = self.ready.copy()
         for label, value in spec.node_selector.items():
@@ -69,9 +69,15 @@ class NodeTable:
         if affinity is not None and affinity.required_during_scheduling_ignored_during_execution is not None:
             mask &= self._selected(affinity.required_during_scheduling_ignored_during_execution)
         for taint, rows in self._taint_rows.items():
-            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(spec.tolerations, taint):
+            keeps_away = taint.effect in (NO_SCHEDULE, NO_EXECUTE) and (cordons or taint != _CORDON)
+            if keeps_away and not tolerates(spec.tolerations, taint):
                 mask[rows] = False
         return mask
+
+    @property
+    def cordoned(self) -> bool:
+        """Whether any node is."""
+        return _CORDON in self._taint_rows
 
     def liked(self, spec: PodSpec) -> Scores:
         """How much the pod likes each node: weights of its preferred terms, less one per taint that only prefers."""

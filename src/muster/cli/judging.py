@@ -1,0 +1,123 @@
+"""Objects of the input, judged together: what commands that read files know of them before they go on."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from muster.api.cluster import BUILT_IN_PRIORITIES
+from muster.api.kinds import QUEUE, TOPOLOGY, Kind, Unknown, kind_of, read_object
+from muster.api.validation import ERROR, WARNING, Context, Judgement, Violation
+from muster.api.validation import validate as judge
+from muster.cli.files import Source
+from muster.cli.render import signs, tell
+from muster.config import Config
+
+STYLES: dict[str, dict[str, Any]] = {ERROR: {"fg": "red"}, WARNING: {"fg": "yellow"}, "valid": {"fg": "green"}}
+
+
+class Checked(NamedTuple):
+    """An object of the input and what was found."""
+
+    source: Source
+    judgement: Judgement
+    name: str
+    namespace: str
+
+    @property
+    def kind(self) -> str:
+        written = self.source.value.get("kind") if isinstance(self.source.value, dict) else ""
+        return written if isinstance(written, str) else ""
+
+    @property
+    def title(self) -> str:
+        """The object in words: `PodGroup default/a`."""
+        kind = self.judgement.kind
+        if kind is None:
+            return self.kind or "document"
+        return f"{kind.name} {self.namespace + '/' if kind.namespaced else ''}{self.name or '(no name)'}"
+
+
+def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> list[Checked]:
+    """Judges every object, knowing the others."""
+    context = context_of(sources, config)
+    seen: dict[tuple[str, str, str], Source] = {}
+    checked = []
+    for source in sources:
+        unread = [Violation(ERROR, *problem[:3]) for problem in source.problems]
+        judgement = Judgement(None, None, unread)
+        name, namespace = "", ""
+        if source.value is not None or not unread:
+            judgement = judge(source.value, context, strict=strict)
+            doubts = _doubts(source, judgement)
+            judgement = judgement._replace(violations=[*unread, *judgement.violations, *doubts])
+            name, namespace = name_of(source.value)
+        if judgement.kind is not None and name:
+            key = (judgement.kind.name, namespace if judgement.kind.namespaced else "", name)
+            first = seen.setdefault(key, source)
+            if first is not source:
+                where = f"{first.file}, document {first.document}"
+                says = Violation(WARNING, "metadata.name", f"stands already in {where}", "the last one applied wins")
+                judgement = judgement._replace(violations=[*judgement.violations, says])
+        checked.append(Checked(source, judgement, name, namespace))
+    return checked
+
+
+def _doubts(source: Source, judgement: Judgement) -> list[Violation]:
+    """Scalars of our own kinds that the API server would get differently; a field with an error has enough of it."""
+    if judgement.kind is None or not judgement.kind.ours:
+        return []
+    told = {violation.path for violation in judgement.violations}
+    return [Violation(ERROR, *doubt[:3]) for doubt in source.doubts if doubt.path not in told]
+
+
+def context_of(sources: Sequence[Source], config: Config) -> Context:
+    """What the input itself tells about the cluster. Without any Queue every queue exists; the same for Topologies."""
+    found: dict[str, dict[str, Any]] = {}
+    for source in sources:
+        kind = kind_of(source.value)
+        if isinstance(kind, Kind) and (kind in (TOPOLOGY, QUEUE) or kind.name == "PriorityClass"):
+            read, _ = read_object(source.value, kind, strict=False)
+            found.setdefault(kind.name, {}).setdefault(read.metadata.name, read)
+    return Context(
+        topologies=found.get("Topology"),
+        queues=found.get("Queue"),
+        priority_classes=BUILT_IN_PRIORITIES.keys() | found.get("PriorityClass", {}).keys(),
+        default_queue=config.default_queue,
+        settings=config.validation,
+    )
+
+
+def name_of(value: Any) -> tuple[str, str]:
+    """Name and namespace as the document has them, whatever else it holds."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict):
+        return "", "default"
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    return name if isinstance(name, str) else "", namespace if isinstance(namespace, str) and namespace else "default"
+
+
+def tell_violations(one: Checked, words: str, *, only: str = "") -> None:
+    """An object and what is wrong with it, to stderr; with `only`, violations of one severity."""
+    found = [violation for violation in one.judgement.violations if not only or violation.severity == only]
+    severity = ERROR if any(violation.severity == ERROR for violation in found) else WARNING
+    tell(f"{one.title}: {words}  ({one.source.file}, document {one.source.document})", **STYLES[severity])
+    for violation in found:
+        path = f"{violation.path}: " if violation.path else ""
+        tell(f"  {violation.severity:<8} {path}{violation.message}", **STYLES[violation.severity])
+        if violation.hint:
+            tell(f"  {'':<8} {signs()['arrow']} {violation.hint}")
+
+
+def tell_skipped(checked: Sequence[Checked]) -> None:
+    """Which kinds were passed over."""
+    kinds = Counter(
+        one.kind for one in checked if isinstance(kind_of(one.source.value), Unknown) and not one.judgement.violations
+    )
+    if kinds:
+        listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
+        tell(f"note: skipped {plural(kinds.total(), 'object')} of other kinds: {listed}")
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

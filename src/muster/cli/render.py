@@ -22,6 +22,8 @@ _MOST_ROWS = 200
 _BOX = {"item": "├─ ", "last": "└─ ", "maybe": "├╌ ", "maybe_last": "└╌ ", "through": "│  ", "arrow": "→"}
 _ASCII = {"item": "|-- ", "last": "`-- ", "maybe": "|.. ", "maybe_last": "`.. ", "through": "|   ", "arrow": "->"}
 
+_WITHOUT_UNICODE = str.maketrans({"×": "x", "·": "-", "…": "...", "→": "->"})
+
 
 def plain(text: str) -> str:
     """The text without anything that a terminal would obey instead of show."""
@@ -59,6 +61,11 @@ def signs() -> dict[str, str]:
     """The signs that trees are drawn with, in what the terminal can show."""
     encoding = (getattr(sys.stdout, "encoding", "") or "ascii").lower().replace("-", "")
     return _BOX if encoding.startswith("utf") else _ASCII
+
+
+def sayable(text: str) -> str:
+    """The text in signs that the terminal can show."""
+    return text if signs() is _BOX else text.translate(_WITHOUT_UNICODE)
 
 
 def columns(rows: Iterable[tuple[str, ...]], gap: str = "   ") -> Iterator[str]:

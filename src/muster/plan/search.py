@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.model import Model, Table
+from muster.plan.looks import Inside, Looks, State
+from muster.plan.model import Model
 from muster.plan.problem import Region
+from muster.plan.strands import strands
 
 Domains = list[int]
-State = tuple[object, ...]
-# Slots that are left, per level in use.
-Left = dict[tuple[int, int], Table]
 
 
 class Order(NamedTuple):
@@ -61,8 +60,8 @@ class Search:
         self.problem = model.problem
         self._left = {key: scale.slots.copy() for key, scale in model.scales.items()}
         self._assigned: Domains = [NONE] * len(self.problem.regions)
-        self._inside = _Inside(model)
-        self._looks = _Looks(model)
+        self._inside = Inside(model)
+        self._looks = Looks(model)
         self._tied = [self._ties(region) for region in self.problem.regions]
         # Set when some assignment could be neither filled nor refuted: then exhausting the search proves nothing.
         self.unknown = False
@@ -279,168 +278,6 @@ class Search:
                 around = self.problem.regions[outer].bound
                 left = left[:, self._inside.wider(key, (around.topology, around.level)) == self._assigned[outer]]
             for dimension in range(len(left)):
-                if _strands([int(self.model.region_needs[region][dimension]) for region in regions], left[dimension]):
+                if strands([int(self.model.region_needs[region][dimension]) for region in regions], left[dimension]):
                     return True
         return False
-
-
-# Beyond this, sums are too many to look at every combination.
-_LARGE = 20_000
-
-
-def _strands(needs: Sequence[int], rooms: npt.NDArray[np.int64]) -> bool:
-    total = sum(needs)
-    if total > _LARGE:
-        return False
-    sums = 1
-    for need in needs:
-        sums |= sums << need
-    usable = 0
-    for room, count in zip(*np.unique(rooms[rooms > 0], return_counts=True), strict=True):
-        usable += ((sums & ((1 << (int(room) + 1)) - 1)).bit_length() - 1) * int(count)
-        if usable >= total:
-            return False
-    return usable < total
-
-
-class _Inside:
-    """Which wider domain a domain lies in."""
-
-    def __init__(self, model: Model) -> None:
-        self._topologies = model.topologies
-        self._known: dict[tuple[tuple[int, int], tuple[int, int]], npt.NDArray[np.int32]] = {}
-
-    def wider(self, key: tuple[int, int], around: tuple[int, int]) -> npt.NDArray[np.int32]:
-        """Per domain of one level, the domain of a wider level of the same Topology."""
-        if (key, around) not in self._known:
-            levels = self._topologies[key[0]].levels
-            found = np.arange(len(levels[key[1]].paths), dtype=np.int32)
-            for level in range(key[1], around[1], -1):
-                found = levels[level].parent[found]
-            self._known[key, around] = found
-        return self._known[key, around]
-
-
-class _Looks:
-    """How domains look: two that look alike are interchangeable.
-
-    Where counting is exact a domain looks like its slots. Otherwise it looks like its nodes and what was put there.
-    With several Topologies in one problem no two domains look alike.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._alike = len({topology for topology, _ in model.scales}) == 1
-        self._touched: dict[tuple[int, int], dict[int, list[int]]] = {key: {} for key in model.scales}
-        self._keys = sorted(model.scales)
-        self._inside = _Inside(model)
-        self._classes: dict[tuple[int, int], list[int]] = {}
-        self._numbers: dict[object, int] = {}
-        self._asked: dict[object, bool] = {}
-        if self._alike:
-            self._classify()
-        self._signatures = self._sign()
-
-    def _number(self, look: object) -> int:
-        return self._numbers.setdefault(look, len(self._numbers))
-
-    def _sign(self) -> list[int]:
-        """What each region is, whoever it is: its needs and those inside it. Outer regions have lower numbers."""
-        problem = self._model.problem
-        found = [NONE] * len(problem.regions)
-        for region in reversed(problem.regions):
-            parts = sorted(problem.parts[part][1:3] for part in region.own)
-            inside = sorted(found[child] for child in region.children)
-            found[region.number] = self._number((region.bound[2:5], tuple(parts), tuple(inside)))
-        return found
-
-    def _classify(self) -> None:
-        """Classes from the narrowest level up: a domain is its narrower domains and the nodes beside them."""
-        model = self._model
-        if model.exact:
-            kinds = model.slots.T
-        else:
-            masks = [model.ledger.allowed[shape][model.rows] for shape in model.shapes]
-            kinds = np.column_stack([*(model.free[resource] for resource in model.active), *masks])
-        _, kind_of = np.unique(kinds, axis=0, return_inverse=True)
-        kind_of = kind_of.reshape(-1)
-        narrower: tuple[int, int] | None = None
-        for key in reversed(self._keys):
-            scale = model.scales[key]
-            members: list[list[int]] = [[] for _ in scale.paths]
-            beside = np.ones(len(model.rows), dtype=bool)
-            if narrower is not None:
-                beside = model.scales[narrower].domain_of == NONE
-                for domain, around in enumerate(self._inside.wider(narrower, key)):
-                    members[around].append(-1 - self._classes[narrower][domain])
-            for row in np.flatnonzero(beside & (scale.domain_of != NONE)):
-                members[scale.domain_of[row]].append(int(kind_of[row]))
-            self._classes[key] = [self._number((key, tuple(sorted(found)))) for found in members]
-            narrower = key
-
-    def touch(self, key: tuple[int, int], domain: int, region: int, sign: int) -> None:
-        """A region came into a domain, or left it."""
-        here = self._touched[key].setdefault(domain, [])
-        if sign > 0:
-            here.append(region)
-        else:
-            here.remove(region)
-            if not here:
-                del self._touched[key][domain]
-
-    def remembered(self, key: tuple[int, int], domain: int, ask: Callable[[list[int]], bool]) -> bool:
-        """What `ask` says of the regions in a domain; domains and regions that look alike are asked about once."""
-        regions = self._touched[key][domain]
-        what = tuple(sorted(self._signatures[region] for region in regions))
-        look = (self._classes[key][domain] if self._alike else domain, what)
-        if look not in self._asked:
-            self._asked[look] = ask(regions)
-        return self._asked[look]
-
-    def path(self, key: tuple[int, int], domain: int, outer: int, left: Left) -> object:
-        """How a candidate looks, with all that is around it up to the level of the region that holds it."""
-        if not self._alike:
-            return domain
-        look: list[object] = [self._own(key, domain, left)]
-        for wider in self._keys:
-            if outer < wider[1] < key[1]:
-                around = int(self._inside.wider(key, wider)[domain])
-                touched = around in self._touched[wider]
-                look.append(("at", around) if touched else self._classes[wider][around])
-        return tuple(look)
-
-    def _own(self, key: tuple[int, int], domain: int, left: Left) -> object:
-        """What a domain is by itself."""
-        here = self._touched[key].get(domain)
-        if not here:
-            return self._classes[key][domain]
-        if key != self._keys[-1]:
-            return ("at", domain)
-        if self._model.exact:
-            return left[key][:, domain].tobytes()
-        return self._classes[key][domain], tuple(sorted(self._signatures[region] for region in here))
-
-    def state(self, at: int, left: Left, sequence: Sequence[int]) -> State:
-        """How everything looks that has been touched; what has not is the rest of what there was at first."""
-        problem = self._model.problem
-        unfinished = {outer for region in sequence[at:] for outer in problem.ancestors(region)}
-        if not self._alike:
-            here = [
-                (key, domain, tuple(sorted(found)))
-                for key in self._keys
-                for domain, found in self._touched[key].items()
-            ]
-            return (at, *sorted(here))
-        # Looks of touched domains by the domain of the next wider level around them.
-        nested: dict[tuple[int, int], list[str]] = {}
-        for depth in range(len(self._keys) - 1, -1, -1):
-            key = self._keys[depth]
-            for domain, found in self._touched[key].items():
-                still = sorted(region for region in found if region in unfinished)
-                done = sorted(self._signatures[region] for region in found if region not in unfinished)
-                put = left[key][:, domain].tobytes() if self._model.exact else done
-                inside = sorted(nested.pop((depth, domain), []))
-                around = int(self._inside.wider(key, self._keys[depth - 1])[domain]) if depth else 0
-                look = repr((self._classes[key][domain], still, put, inside))
-                nested.setdefault((depth - 1, around), []).append(look)
-        return at, tuple(sorted(nested.pop((NONE, 0), [])))

@@ -15,6 +15,7 @@ from muster.plan.budget import Budget
 from muster.plan.layout import over_nodes, slice_rows
 from muster.plan.ledger import Ledger, Taking
 from muster.plan.model import Dimension, Model
+from muster.plan.nested import Nested
 from muster.plan.packing import Packer
 from muster.plan.problem import Problem
 from muster.plan.proof import NEAREST, Certificate, Exhausted, Proof, Shortage, certify
@@ -64,21 +65,28 @@ def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strat
     def check(assigned: Sequence[int], regions: Sequence[int]) -> bool:
         return packer.packable([part for region in regions for part in problem.regions[region].own], assigned, budget)
 
+    def holds(regions: Sequence[int], domain: int) -> bool:
+        return check([domain if region.number in regions else NONE for region in problem.regions], regions)
+
+    rows = tuple(sorted({region.bound.row for region in problem.regions}))
+    before = budget.spent
     search = Search(model, possible, fill, None if model.exact else check)
     limit = max(_SHORTEST_RUN, _SHORT_RUN * len(problem.regions))
-    for order in ORDERS if problem.regions else ():
+    for turn, order in enumerate(ORDERS if problem.regions else ()):
         if search.run(order, budget, limit) is not None:
             return Answer(tuple(taken))
+        if turn == 0 and len({topology for topology, _ in model.scales}) == 1:
+            nested = Nested(model, possible, None if model.exact else holds, budget).run()
+            if nested is False:
+                return Answer(proof=Exhausted(rows, budget.spent - before))
+            if isinstance(nested, list) and fill(nested, True):
+                return Answer(tuple(taken))
         if budget.empty:
             return Answer()
     search.unknown = False
-    before = budget.spent
     if search.run(ORDERS[0], budget) is not None:
         return Answer(tuple(taken))
-    if search.unknown:
-        return Answer()
-    rows = tuple(sorted({region.bound.row for region in problem.regions}))
-    return Answer(proof=Exhausted(rows, budget.spent - before))
+    return Answer() if search.unknown else Answer(proof=Exhausted(rows, budget.spent - before))
 
 
 def _anywhere(problem: Problem, ledger: Ledger, strategy: str) -> Answer:

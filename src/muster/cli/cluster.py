@@ -1,0 +1,281 @@
+"""A cluster out of files: documents become a World that can be planned, with what-ifs applied. For `plan`, `snapshot`,
+`replay` and all that looks at a cluster offline.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from muster.api.cluster import Node, Pod
+from muster.api.documents import Problem
+from muster.api.kinds import Kind, kind_of, read_core
+from muster.api.nearest import Nearest
+from muster.api.podgroup import PodGroup
+from muster.api.topology import Topology
+from muster.api.validation import ERROR, Judgement, Violation
+from muster.cli.files import Source, read_objects
+from muster.cli.judging import Checked, check_all, name_of, plural
+from muster.config import Config
+from muster.decisions import DRAIN, NOT_TRIED, Evict
+from muster.errors import UsageError
+from muster.plan.cycle import Policy, schedule
+from muster.plan.outcome import Plan
+from muster.snapshot.arrays import Counts, Gang, Issue, Snapshot
+from muster.snapshot.build import Builder
+from muster.snapshot.world import Key, PodFacts, State, World, key_of
+
+ALLOCATE = "allocate"
+ACTIONS = (ALLOCATE, "consolidate", "reclaim", "preempt", "stale")
+# Of these a file may hold ten thousands.
+_MANY = (Pod, Node)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A cluster as files tell it, and what there is to say about the files."""
+
+    config: Config
+    world: World
+    # Every object that is not a plain Pod or Node, and every one with an error.
+    checked: Sequence[Checked] = ()
+    notes: Sequence[str] = ()
+    # Gangs that came, or got pods, with --add.
+    added: frozenset[Key] = frozenset()
+    evictions: tuple[Evict, ...] = ()
+
+    @property
+    def wrong(self) -> list[Checked]:
+        """The objects that have errors."""
+        return [one for one in self.checked if not one.judgement.valid]
+
+    def snapshot(self, now_ns: int) -> Snapshot:
+        """The cluster as arrays."""
+        builder = Builder(self.world, default_queue=self.config.default_queue, settings=self.config.validation)
+        return builder.build(now_ns)
+
+
+class WhatIf(NamedTuple):
+    """What is assumed beside the files."""
+
+    add: Sequence[str] = ()
+    drain: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+
+def load(names: Sequence[str], config: Config, what_if: WhatIf | None = None, *, strict: bool = True) -> Loaded:
+    """The cluster that the files hold. One bad document never costs another.
+
+    Raises UsageError when a file is not there, or a what-if names nothing.
+    """
+    world = World(config.scheduler_names)
+    with _collector_at_rest():
+        sources = read_objects(names, config.input)
+        given = len(sources)
+        sources += read_objects(what_if.add, config.input) if what_if is not None and what_if.add else []
+        reading = _Reading(
+            world, check_all([one for one in sources if not _is_one_of_many(one)], config, strict=strict)
+        )
+        for number, source in enumerate(sources):
+            reading.take(source, added=number >= given)
+    loaded = Loaded(config, world, reading.checked, (), frozenset(reading.added))
+    return assume(loaded, what_if or WhatIf())
+
+
+def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
+    """The cluster without some gangs and with some nodes drained; with the notes that are due then."""
+    world, notes = loaded.world, list(loaded.notes)
+    for name in what_if.without:
+        _take_out(world, name)
+    evictions = [eviction for name in what_if.drain for eviction in _drain(world, name, notes)]
+    return replace(loaded, notes=(*notes, *_remarks(world)), evictions=(*loaded.evictions, *evictions))
+
+
+def policy_of(config: Config) -> Policy:
+    """How to place, as the configuration says."""
+    return Policy(config.placement.strategy, config.search.steps_per_gang, config.search.steps_per_cycle)
+
+
+def run_cycle(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) -> Plan:
+    """One scheduling cycle."""
+    snapshot = loaded.snapshot(now_ns)
+    if ALLOCATE not in actions:
+        snapshot = replace(snapshot, gangs=tuple(_left_alone(gang) for gang in snapshot.gangs))
+    return schedule(snapshot, policy_of(loaded.config))[0]
+
+
+def _left_alone(gang: Gang) -> Gang:
+    """The gang with nothing to place: its waiting pods count as if each had a gate."""
+    if gang.held:
+        return gang
+    if not gang.satisfied[0]:
+        return replace(gang, held=(Issue(NOT_TRIED, 0, f"add {ALLOCATE} to --actions"),)) if gang.ready[0] else gang
+    counts = dict(gang.counts)
+    for batch in gang.waiting:
+        before = counts.get(batch.leaf, Counts())
+        counts[batch.leaf] = before._replace(gated=before.gated + len(batch.pods))
+    return replace(gang, waiting=(), counts=counts)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """What is read stays: looking through it for garbage again and again takes longer than reading it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@dataclass
+class _Reading:
+    """Objects on their way into the world."""
+
+    world: World
+    judged: Sequence[Checked]
+    checked: list[Checked] = field(default_factory=list)
+    added: set[Key] = field(default_factory=set)
+    _next: int = 0
+
+    def take(self, source: Source, *, added: bool) -> None:
+        if _is_one_of_many(source):
+            one = _checked(source)
+        else:
+            one = self.judged[self._next]
+            self._next += 1
+        found = one.judgement.object
+        if found is not None and not one.name:
+            what = Violation(ERROR, "metadata.name", "is missing", "an object that is planned has a name")
+            if not any(violation.path == what.path for violation in one.judgement.violations):
+                one = one._replace(judgement=one.judgement._replace(violations=[*one.judgement.violations, what]))
+        if one.judgement.violations or not isinstance(found, _MANY):
+            self.checked.append(one)
+        if found is not None and one.name:
+            self._apply(found, [error for error in one.judgement.violations if error.severity == ERROR], added)
+
+    def _apply(self, found: Any, errors: Sequence[Violation], added: bool) -> None:
+        if isinstance(found, PodGroup):
+            self.world.apply(found, error=_in_words(errors[0]) if errors else "")
+            self.added.update([key_of(found.metadata)] if added else [])
+        elif isinstance(found, Pod):
+            # Half of a waiting pod's rules could be the wrong half; what a placed one holds is held.
+            if errors and not found.spec.node_name:
+                return
+            self.world.apply(found)
+            gang = self.world.pods[key_of(found.metadata)].gang
+            self.added.update([gang] if added and gang is not None else [])
+        elif not (errors and isinstance(found, Topology)):
+            self.world.apply(found)
+
+
+def _is_one_of_many(source: Source) -> bool:
+    kind = kind_of(source.value)
+    return isinstance(kind, Kind) and kind.struct in _MANY
+
+
+def _checked(source: Source) -> Checked:
+    """A pod or node, read fast."""
+    kind = kind_of(source.value)
+    assert isinstance(kind, Kind)
+    found, problems = read_core(source.value, kind)
+    name, namespace = name_of(source.value)
+    violations = [_violation(problem) for problem in (*source.problems, *problems)]
+    return Checked(source, Judgement(kind, found, violations), name, namespace)
+
+
+def _violation(problem: Problem) -> Violation:
+    return Violation(ERROR, problem.path, problem.message, problem.hint)
+
+
+def _in_words(violation: Violation) -> str:
+    return f"{violation.path} {violation.message}".strip()
+
+
+def _take_out(world: World, name: str) -> None:
+    """The gang and all its pods, as if they had never been."""
+    key = _named(name, world.groups)
+    world.apply(world.groups[key], deleted=True)
+    for facts in list(world.members.get(key, {}).values()):
+        world.apply(facts.pod, deleted=True)
+
+
+def _named(name: str, known: Mapping[Key, Any]) -> Key:
+    """The gang that is meant; without a namespace, the one in `default`, else the only one of that name."""
+    namespace, slash, short = name.rpartition("/")
+    key = (namespace or "default", short)
+    if key in known:
+        return key
+    alike = sorted(key for key in known if key[1] == short) if not slash else []
+    if len(alike) == 1:
+        return alike[0]
+    names = [f"{one[0]}/{one[1]}" for one in sorted(known)]
+    if alike:
+        raise UsageError(
+            f"several gangs are called {name}", f"say which: {', '.join('/'.join(one) for one in alike[:5])}"
+        )
+    hint = Nearest(names).hint("/".join(key)) or (f"there are: {', '.join(names[:5])}" if names else "there is none")
+    raise UsageError(f"there is no gang {name} in the input", hint)
+
+
+def _drain(world: World, name: str, notes: list[str]) -> Iterator[Evict]:
+    """The node is cordoned; its pods of ours wait again, those of others are gone."""
+    node = world.nodes.get(name)
+    if node is None:
+        names = sorted(world.nodes)
+        hint = Nearest(names).hint(name) or (f"there are: {', '.join(names[:5])}" if names else "there is none")
+        raise UsageError(f"there is no node {name} in the input", hint)
+    world.apply(structs.replace(node, spec=structs.replace(node.spec, unschedulable=True)))
+    strangers = 0
+    for key, facts in list(world.pods.items()):
+        if facts.pod.spec.node_name != name or facts.state is not State.PLACED:
+            continue
+        if facts.ours:
+            world.apply(_waiting_again(facts.pod))
+            yield Evict(*key, DRAIN)
+        else:
+            world.apply(facts.pod, deleted=True)
+            strangers += 1
+    if strangers:
+        notes.append(f"{plural(strangers, 'pod')} of other schedulers on {name} left too; where to is theirs to say")
+
+
+def _waiting_again(pod: Pod) -> Pod:
+    status = structs.replace(pod.status, phase="", nominated_node_name="", start_time=None)
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=""), status=status)
+
+
+def _remarks(world: World) -> Iterator[str]:
+    """What a plan of this world leaves out, and what looks like a mistake."""
+    if not world.nodes:
+        yield "no nodes in the input: nothing can be placed; add what kubectl get nodes -o yaml prints"
+    orphans = Counter(gang for gang in world.members if gang not in world.groups)
+    for number, (namespace, name) in enumerate(sorted(orphans)):
+        if number == 5:
+            yield f"{len(orphans) - 5:,} more gangs are named by pods and not there"
+            break
+        pods = plural(len(world.members[namespace, name]), "pod")
+        yield f"{pods} of PodGroup {namespace}/{name}, which is not in the input: not planned"
+    facts = world.pods.items()
+    alone = [key for key, one in facts if one.ours and one.gang is None and one.state is State.WAITING]
+    if alone:
+        yield f"{_named_pods(alone)} without a gang: not planned; the annotation pod-group-name names one"
+    lost = [key for key, one in facts if one.state is State.PLACED and _is_lost(one, world)]
+    if lost:
+        yield f"{_named_pods(lost)} on nodes that are not in the input: not counted as placed"
+
+
+def _is_lost(facts: PodFacts, world: World) -> bool:
+    return facts.ours and facts.pod.spec.node_name not in world.nodes
+
+
+def _named_pods(keys: Sequence[Key]) -> str:
+    first = min(keys)
+    return plural(len(keys), "pod") + (
+        f" ({first[0]}/{first[1]})" if len(keys) == 1 else f" (first {first[0]}/{first[1]})"
+    )

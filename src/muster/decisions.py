@@ -1,0 +1,443 @@
+"""A Plan in words: the decisions that follow from it, the document that `muster plan` prints, and why something waits.
+
+The one place where sentences are made: conditions, events, the command line and the page say the same. A sentence is
+`<what is missing> · <where it is nearest> · <what would fix it>`, and never over 250 characters.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from muster.api.cluster import SUBGROUP_LABEL
+from muster.api.tree import NONE, Constraint, core
+from muster.plan.model import Dimension
+from muster.plan.outcome import Code, Outcome, Plan, Reason, RowOutcome, Verdict
+from muster.snapshot.arrays import Counts, Gang, Snapshot
+from muster.snapshot.requests import PODS
+
+LONGEST = 250
+# A gang that no action of this cycle looks at.
+NOT_TRIED = "NotTried"
+DRAIN = "drain"
+
+_BETWEEN = " · "
+_MOST_RESOURCES = 3
+_UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+# What the user must mend stands first, then what somebody chose, what a controller owes, what never fits as it is
+# written, what more room would mend, and last what time mends.
+PRECEDENCE = (
+    *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
+    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, NOT_TRIED, Code.WAITING_FOR_PODS, Code.TOPOLOGY_DRIFT),
+    *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
+    *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR),
+)
+_RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
+# These say something about single pods or a wish; alone they keep no gang from its minimum.
+_REMARKS = frozenset({Code.PRIORITY_NOT_FOUND, Code.SET_ASIDE, Code.BAD_POD})
+_SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
+
+
+class Bind(NamedTuple):
+    """A pod goes to a node now."""
+
+    namespace: str
+    pod: str
+    node: str
+
+
+class Nominate(NamedTuple):
+    """Room is kept for a pod on a node that others are still leaving."""
+
+    namespace: str
+    pod: str
+    node: str
+
+
+class Evict(NamedTuple):
+    """A pod leaves its node, by an action, for the gang `beneficiary` (`namespace/name`) or for nobody."""
+
+    namespace: str
+    pod: str
+    action: str
+    beneficiary: str | None = None
+
+
+Decision = Bind | Nominate | Evict
+
+
+class Told(NamedTuple):
+    """A reason that people are told, and how many more there are of the same code about the same tree node."""
+
+    reason: Reason
+    others: int
+
+
+def decide(plan: Plan, evictions: Iterable[Evict] = ()) -> tuple[Decision, ...]:
+    """What is to be done: binds, nominations and evictions, each by namespace and pod."""
+    snapshot = plan.snapshot
+    binds: list[Bind] = []
+    nominations: list[Nominate] = []
+    for placement in plan.placements:
+        gang = snapshot.gangs[placement.gang]
+        names = gang.waiting[placement.batch].pods
+        for pod, node in zip(placement.pods, placement.nodes, strict=True):
+            words = gang.key[0], names[pod], snapshot.nodes[node]
+            if placement.nominated:
+                nominations.append(Nominate(*words))
+            else:
+                binds.append(Bind(*words))
+    leaving = sorted(evictions, key=lambda one: (one.namespace, one.pod, one.action, one.beneficiary or ""))
+    return (*sorted(binds), *sorted(nominations), *leaving)
+
+
+def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
+    """The plan as `muster plan -o json` prints it (SPEC §10). Equal plans give equal documents, to the byte.
+
+    `domain` is null where no constraint stands, nothing is placed, or what is placed lies in several domains;
+    `preferredMet` is null where there is no preference, nothing is placed, or the search could not tell. `asked`,
+    `best` and `where` are null where the code says it all.
+    """
+    decisions = decide(plan, evictions)
+    gangs = zip(plan.snapshot.gangs, plan.outcomes, strict=True)
+    return {
+        "bindings": [one._asdict() for one in decisions if isinstance(one, Bind)],
+        "nominations": [one._asdict() for one in decisions if isinstance(one, Nominate)],
+        "evictions": [
+            {"namespace": one.namespace, "pod": one.pod, "action": one.action, "for": one.beneficiary}
+            for one in decisions
+            if isinstance(one, Evict)
+        ],
+        "podGroups": [
+            _group(gang, outcome, plan.snapshot) for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
+        ],
+    }
+
+
+def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
+    chosen = core_rows(gang, outcome)
+    return {
+        "namespace": gang.key[0],
+        "name": gang.key[1],
+        "verdict": outcome.verdict.value,
+        "satisfied": outcome.satisfied,
+        "subGroups": [
+            {
+                "name": node.name,
+                "satisfied": row.satisfied,
+                "core": is_core,
+                "minimum": node.minimum,
+                "pods": {"total": row.total, "placed": row.placed, "pending": row.pending},
+                "domain": domain_of(row, snapshot) or None,
+                "preferredMet": row.preferred_met,
+            }
+            for node, row, is_core in zip(gang.tree.nodes, outcome.rows, chosen, strict=True)
+        ],
+        "reasons": [_reason(one, gang, snapshot) for one in told(outcome)],
+    }
+
+
+def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
+    reason = one.reason
+    counts = reason.code in _SHORT_OF_ROOM or (reason.code == Code.WAITING_FOR_PODS and reason.asked > 0)
+    return {
+        "code": reason.code,
+        "subGroup": gang.tree.nodes[reason.row].name,
+        "message": sentence(reason, gang, snapshot, one.others),
+        "asked": reason.asked if counts else None,
+        "best": reason.best if counts else None,
+        "where": _path(reason, snapshot) or None,
+    }
+
+
+def core_rows(gang: Gang, outcome: Outcome) -> tuple[bool, ...]:
+    """Per row: whether it is part of what makes up the minimum after the cycle."""
+    nothing = Counts()
+    succeeded = [gang.counts.get(row, nothing).succeeded for row in range(len(gang.tree.nodes))]
+    return core(gang.tree, [row.placed for row in outcome.rows], succeeded).nodes
+
+
+def domain_of(row: RowOutcome, snapshot: Snapshot) -> str:
+    """The path of the domain that a constrained tree node lies in, or nothing."""
+    return snapshot.domain_path(*row.domain) if row.domain is not None else ""
+
+
+def told(outcome: Outcome) -> list[Told]:
+    """The reasons in the order of their precedence, then of the tree; one for each code and tree node."""
+    kept: dict[tuple[str, int], Told] = {}
+    for reason in outcome.reasons:
+        first = kept.get((reason.code, reason.row))
+        kept[reason.code, reason.row] = Told(reason, 0) if first is None else first._replace(others=first.others + 1)
+    return sorted(kept.values(), key=lambda one: (_RANK.get(one.reason.code, len(_RANK)), one.reason.row))
+
+
+def foremost(outcome: Outcome) -> Told | None:
+    """The reason to show when there is room for one: what keeps the gang from its minimum before anything else."""
+    reasons = told(outcome)
+    if outcome.verdict is not Verdict.PLACED:
+        reasons.sort(key=lambda one: one.reason.surplus or one.reason.code in _REMARKS)
+    return reasons[0] if reasons else None
+
+
+def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0) -> str:
+    """Why something waits, in one sentence. `others` is how many more reasons there are like it."""
+    make = _SENTENCES.get(reason.code)
+    parts = make(_About(reason, gang, snapshot, others)) if make is not None else [reason.code, reason.detail]
+    return _fitted([part for part in parts if part])
+
+
+def _fitted(parts: Sequence[str]) -> str:
+    """The parts joined, the longest of them shortened until all fit."""
+    parts = [" ".join(part.split()) for part in parts]
+    while len(_BETWEEN.join(parts)) > LONGEST:
+        over = len(_BETWEEN.join(parts)) - LONGEST
+        longest = max(range(len(parts)), key=lambda index: len(parts[index]))
+        kept = max(len(parts[longest]) - over - 1, len(parts[longest]) // 2, 1)
+        parts[longest] = parts[longest][:kept].rstrip() + "…"
+    return _BETWEEN.join(parts)
+
+
+class _About:
+    """A reason with everything around it, in words."""
+
+    def __init__(self, reason: Reason, gang: Gang, snapshot: Snapshot, others: int) -> None:
+        self.reason, self.gang, self.snapshot, self.others = reason, gang, snapshot, others
+        self.node = gang.tree.nodes[reason.row]
+        self.who = self.node.name or "the gang"
+        self.path = _path(reason, snapshot)
+
+    @property
+    def level(self) -> str:
+        """The level of the failed constraint as its author calls it, without the label's prefix."""
+        reason, tree = self.reason, self.gang.tree
+        if reason.topology == NONE or reason.level == NONE:
+            return ""
+        written: list[tuple[bool, Constraint]] = []
+        for hold in self.gang.holds:
+            if (hold.topology, hold.required) == (reason.topology, reason.level):
+                constraint = tree.nodes[hold.row].constraint
+                if hold.beside:
+                    constraint = next((one.constraint for one in tree.together if one.members[0] == hold.row), None)
+                if constraint is not None:
+                    written.append((hold.row != reason.row, constraint))
+        if written:
+            return min(written, key=lambda one: one[0])[1].required.rpartition("/")[2]
+        return f"domain of level {reason.level + 1} of Topology {self.snapshot.topologies[reason.topology].name}"
+
+    @property
+    def room(self) -> str:
+        """What room is asked for."""
+        return counted(self.reason.asked, self.reason.dimension, self.snapshot)
+
+    @property
+    def nearest(self) -> str:
+        """The domain that comes nearest, with what it has."""
+        return f"{self.path}: {self.reason.best} of {self.reason.asked}" if self.path else ""
+
+    @property
+    def missing(self) -> int:
+        return max(self.reason.asked - self.reason.best, 0)
+
+
+def _path(reason: Reason, snapshot: Snapshot) -> str:
+    if NONE in (reason.topology, reason.level, reason.domain):
+        return ""
+    return snapshot.domain_path(reason.topology, reason.level, reason.domain)
+
+
+def counted(count: int, dimension: Dimension | None, snapshot: Snapshot) -> str:
+    """A number of pods of one shape, or of pieces of one resource."""
+    pods = f"{count:,} pod{'' if count == 1 else 's'}"
+    if dimension is None:
+        return pods
+    if dimension.shape != NONE:
+        ask = ask_in_words(dimension.shape, snapshot)
+        return f"{pods} of {ask}" if ask else pods
+    resource = snapshot.resources[dimension.resource]
+    if dimension.amount == 1:
+        return amount_in_words(resource, count)
+    return f"{count:,} pieces of {amount_in_words(resource, dimension.amount)}"
+
+
+def ask_in_words(shape: int, snapshot: Snapshot) -> str:
+    """What a pod of a shape asks for, devices first: `8 × nvidia.com/gpu, 2 CPU, 4Gi memory`."""
+    amounts = [
+        (resource in ("cpu", "memory"), resource, int(amount))
+        for resource, amount in zip(snapshot.resources, snapshot.asks[shape].tolist(), strict=True)
+        if amount > 0 and resource != PODS
+    ]
+    words = [amount_in_words(resource, amount) for _, resource, amount in sorted(amounts)]
+    return ", ".join(words[:_MOST_RESOURCES]) + (", …" if len(words) > _MOST_RESOURCES else "")
+
+
+def amount_in_words(resource: str, amount: int) -> str:
+    """An amount in base units as people write it."""
+    if resource == "cpu":
+        return f"{amount / 1000:g} CPU"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for unit, size in _UNITS:
+            if amount >= size:
+                return f"{round(amount / size, 1):g}{unit} {resource}"
+        return f"{amount} bytes of {resource}"
+    if resource.startswith("host port "):
+        return resource
+    return f"{amount:,} × {resource}"
+
+
+def _no_node(about: _About) -> tuple[str, str]:
+    """Why no node at all would take such a pod, and what to do; nothing when some node would, were it empty."""
+    snapshot, dimension = about.snapshot, about.reason.dimension
+    allowed = snapshot.allowed.get(dimension.shape) if dimension is not None else None
+    if allowed is None or dimension is None or about.reason.best:
+        return "", ""
+    if not allowed.any():
+        if dimension.shape in snapshot.behind_cordons and snapshot.behind_cordons[dimension.shape].any():
+            return "the nodes that may take it are cordoned", "uncordon one of them"
+        return (
+            f"none of the {len(allowed):,} nodes may take it",
+            "check its nodeSelector, affinity and tolerations, and whether the nodes are ready",
+        )
+    ask = snapshot.asks[dimension.shape]
+    if not (snapshot.allocatable[allowed] >= ask).all(axis=1).any():
+        return "no node that may take it is large enough even when empty", "ask for less per pod, or add larger nodes"
+    return "", ""
+
+
+def _insufficient(about: _About) -> list[str]:
+    level = about.level
+    if level and about.reason.dimension is None:
+        what = f"{about.who} needs {about.room} in one {level}, and no node lies in any {level} that it may use"
+        return [what, "label the nodes, or relax requiredTopologyLevel"]
+    what = f"{about.who} needs room for {about.room}" + (
+        f" in one {level}; in all there is too little" if level else ""
+    )
+    nobody, remedy = _no_node(about)
+    nearest = f"nearest {about.nearest}" if about.path else f"there is room for {about.reason.best:,}"
+    return [what, nobody or nearest, remedy or "add nodes, or free room"]
+
+
+def _not_enough_in_domain(about: _About) -> list[str]:
+    level = about.level
+    what = f"{about.who} needs room for {about.room} in the {level} of its placed pods"
+    where = about.nearest or f"no {level} is left to it"
+    return [what, where, f"free room for {about.missing:,} more there, or start it anew elsewhere"]
+
+
+def _fragmented(about: _About) -> list[str]:
+    level = about.level
+    what = f"{about.who} needs room for {about.room} in one {level}: the total is enough, but no single {level} is"
+    return [what, f"nearest {about.nearest}", f"free room for {about.missing:,} more there, or relax the level"]
+
+
+def _no_arrangement(about: _About) -> list[str]:
+    return [
+        f"the parts of {about.who} fit one by one, but not together",
+        "every arrangement was tried",
+        "free room, or relax a requiredTopologyLevel",
+    ]
+
+
+def _search_budget(about: _About) -> list[str]:
+    return [
+        f"no place for {about.who} was found within the search budget, and none was ruled out",
+        "the search goes on in the next cycle",
+        "or raise search.stepsPerGang",
+    ]
+
+
+def _waiting_for_pods(about: _About) -> list[str]:
+    reason = about.reason
+    gated = about.gang.counts.get(reason.row, Counts()).gated
+    remedy = f"take the scheduling gates off {gated:,} of its pods" if gated else "its controller must create them"
+    if not reason.asked:
+        return [f"{about.who} has fewer pods than its minimum", remedy]
+    return [
+        f"{reason.best:,} of {reason.asked:,} pods of {about.who} are there",
+        f"{about.missing:,} missing",
+        remedy,
+    ]
+
+
+def _waiting_for_room(about: _About) -> list[str]:
+    return [f"{about.who} waits for terminating pods to leave", "their room is reserved for it", "nothing to do"]
+
+
+def _topology_drift(about: _About) -> list[str]:
+    level = about.level
+    return [
+        f"placed pods of {about.who} lie in {about.reason.best:,} domains where one {level} is required",
+        "nothing is added there",
+        f"delete the pods outside one {level}; they come back inside it",
+    ]
+
+
+def _invalid(about: _About) -> list[str]:
+    return ["the PodGroup is invalid", about.reason.detail, "mend it; muster validate says everything about it"]
+
+
+def _queue_not_found(about: _About) -> list[str]:
+    return [f"the queue {about.reason.detail} does not exist", "", "create it, or name one that does in spec.queue"]
+
+
+def _topology_not_found(about: _About) -> list[str]:
+    return [about.reason.detail, "", "create it, or name another in topologyConstraint.topology"]
+
+
+def _level_not_found(about: _About) -> list[str]:
+    return [about.reason.detail, "", "name one of its levels by label, alias or the label's last part"]
+
+
+def _priority_not_found(about: _About) -> list[str]:
+    what = f"the PriorityClass {about.reason.detail} does not exist"
+    return [what, "the default counts instead", "create it, or name another in spec.priorityClassName"]
+
+
+def _unsupported(about: _About) -> list[str]:
+    what = f"the pod {about.reason.pod} uses {about.reason.detail}, which muster can't honour yet"
+    return [_and_more(what, about.others), "the gang is not placed wrongly but not at all", "take it out of the pod"]
+
+
+def _set_aside(about: _About) -> list[str]:
+    reason, tree = about.reason, about.gang.tree
+    label = f"has the label {SUBGROUP_LABEL}: {reason.detail}" if reason.detail else f"has no label {SUBGROUP_LABEL}"
+    leaves = [tree.nodes[leaf].name for leaf in tree.leaves]
+    listed = ", ".join(leaves[:3]) + (", …" if len(leaves) > 3 else "")
+    return [_and_more(f"set aside: the pod {reason.pod} {label}", about.others), "", f"set it to a leaf: {listed}"]
+
+
+def _bad_pod(about: _About) -> list[str]:
+    what = f"the pod {about.reason.pod} can't be read: {about.reason.detail}"
+    return [_and_more(what, about.others), "it is not placed", "mend its requests"]
+
+
+def _not_tried(about: _About) -> list[str]:
+    return [f"{about.who} is below its minimum, and nothing is placed in this cycle", "", about.reason.detail]
+
+
+def _scheduler_error(about: _About) -> list[str]:
+    return ["a defect in muster: its own check refused the placement", about.reason.detail, "report it with a snapshot"]
+
+
+def _and_more(what: str, others: int) -> str:
+    return f"{what} (and {others:,} more)" if others else what
+
+
+_SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
+    Code.INVALID: _invalid,
+    Code.QUEUE_NOT_FOUND: _queue_not_found,
+    Code.TOPOLOGY_NOT_FOUND: _topology_not_found,
+    Code.LEVEL_NOT_FOUND: _level_not_found,
+    Code.PRIORITY_NOT_FOUND: _priority_not_found,
+    Code.UNSUPPORTED: _unsupported,
+    Code.SET_ASIDE: _set_aside,
+    Code.BAD_POD: _bad_pod,
+    NOT_TRIED: _not_tried,
+    Code.WAITING_FOR_PODS: _waiting_for_pods,
+    Code.TOPOLOGY_DRIFT: _topology_drift,
+    Code.INSUFFICIENT: _insufficient,
+    Code.NOT_ENOUGH_IN_DOMAIN: _not_enough_in_domain,
+    Code.FRAGMENTED: _fragmented,
+    Code.NO_ARRANGEMENT: _no_arrangement,
+    Code.SEARCH_BUDGET: _search_budget,
+    Code.WAITING_FOR_ROOM: _waiting_for_room,
+    Code.SCHEDULER_ERROR: _scheduler_error,
+}

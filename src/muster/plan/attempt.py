@@ -8,10 +8,10 @@ import numpy as np
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.demand import Choices, Needs, Stock, pods_of
+from muster.plan.demand import Needs, Stock, Ways, pods_of
 from muster.plan.ledger import Ledger, Taking
 from muster.plan.problem import Bound, Cluster, Part, Problem
-from muster.plan.proof import Certificate, Drift, Proof
+from muster.plan.proof import Certificate, Choices, Drift, Proof
 from muster.plan.solve import Answer, solve
 from muster.snapshot.arrays import Gang, Snapshot
 
@@ -65,6 +65,16 @@ class Progress:
         return frozenset(np.unique(snapshot.topologies[topology].levels[level].domain_of[nodes]).tolist())
 
 
+@dataclass
+class _Tried:
+    """What came of the choices so far: one that fits, or the proofs of those that do not."""
+
+    attempt: "Attempt | None" = None
+    refuted: list[Proof] = field(default_factory=list)
+    undecided: bool = False
+    seen: set[object] = field(default_factory=set)
+
+
 class Attempt(NamedTuple):
     """What came of it. `takings` are (batch, where), taken in the ledger; without them there is a proof, or neither."""
 
@@ -92,17 +102,21 @@ class Engine:
             part = Part(0, progress.gang.waiting[0].shape, pods)
             return self._place((pods,), Problem((part,), holds.required), holds, budget)
         choice = _has_choice(progress, row)
-        first, undecided = self._choose(progress, row, holds, frozenset(), budget, only_first=choice)
-        if first is not None and first.takings is None and choice:
+        tried = self._choose(progress, row, holds, frozenset(), budget, only_first=choice)
+        barred: dict[int, Proof] = {}
+        if tried.attempt is None and tried.refuted and choice:
             # Children that can't be placed even alone need not be tried in every combination.
             barred = self._impossible(progress, row, holds, budget)
-            again, undecided = self._choose(progress, row, holds, barred, budget)
-            if again is not None and again.takings is not None:
-                return again
-        if first is None:
+            tried = self._choose(progress, row, holds, frozenset(barred), budget, first=tried)
+        if tried.attempt is not None:
+            return tried.attempt
+        if tried.undecided:
+            return Attempt(None)
+        if not tried.refuted:
             # There are not enough pods, or drift keeps them from being placed.
-            return Attempt(None, None if undecided else holds.drift)
-        return first if first.takings is not None or not undecided else Attempt(None)
+            return Attempt(None, holds.drift)
+        simple = len(tried.refuted) == 1 and not barred
+        return Attempt(None, tried.refuted[0] if simple else Choices(tuple(tried.refuted), tuple(barred.items())))
 
     def surplus(self, progress: Progress, batch: int, budget: Budget) -> Attempt:
         """Places as many of the pods of a batch as find room, each by itself; `proof` says why not all of them."""
@@ -132,28 +146,31 @@ class Engine:
         budget: Budget,
         *,
         only_first: bool = False,
-    ) -> tuple[Attempt | None, bool]:
-        """The first choice that fits; else what was said of the first choice, and whether any is undecided."""
-        first: Attempt | None = None
-        undecided = False
-        seen: set[object] = set()
+        first: "_Tried | None" = None,
+    ) -> "_Tried":
+        """The first choice that fits; else what was said of every choice. `first` is what was said of the first one."""
+        tried = first or _Tried()
         for parts in self._demands(progress, row, barred, holds.barred):
             if parts is None or not budget.spend(_QUESTION):
-                return first, True
+                tried.undecided = True
+                return tried
             counts, wanted = parts
             problem = Problem(wanted, holds.required)
             signature = problem.signature(rows=False)
-            if signature in seen:
+            if signature in tried.seen:
                 continue
-            seen.add(signature)
+            tried.seen.add(signature)
             attempt = self._place(counts, problem, holds, budget)
             if attempt.takings is not None:
-                return attempt, False
-            undecided |= attempt.proof is None
-            first = first or attempt
+                tried.attempt = attempt
+                return tried
+            if attempt.proof is None:
+                tried.undecided = True
+            else:
+                tried.refuted.append(attempt.proof)
             if only_first:
-                return first, undecided
-        return first, undecided
+                return tried
+        return tried
 
     def _demands(
         self, progress: Progress, row: int, barred: frozenset[int], drifted: frozenset[int]
@@ -162,7 +179,7 @@ class Engine:
         gang, used = progress.gang, progress.used
         if drifted:
             used = [len(b.pods) if b.leaf in drifted else n for b, n in zip(gang.waiting, used, strict=True)]
-        for needs in Choices(progress.stock, barred | drifted).of(row):
+        for needs in Ways(progress.stock, barred | drifted).of(row):
             extra = _floor(progress, needs) if row == 0 else 0
             for counts in pods_of(gang.waiting, used, needs, extra):
                 if counts is None:
@@ -171,10 +188,10 @@ class Engine:
                 parts = [Part(b.leaf, b.shape, n) for b, n in zip(gang.waiting, counts, strict=True) if n]
                 yield counts, parts
 
-    def _impossible(self, progress: Progress, row: int, holds: "_Holds", budget: Budget) -> frozenset[int]:
-        """Children that some node could do without and that can't be placed even alone."""
+    def _impossible(self, progress: Progress, row: int, holds: "_Holds", budget: Budget) -> dict[int, Proof]:
+        """Children that some node could do without and that can't be placed even alone, with the proof."""
         nodes = progress.gang.tree.nodes
-        found: set[int] = set()
+        found: dict[int, Proof] = {}
         open_rows = [row]
         while open_rows:
             at = open_rows.pop()
@@ -183,11 +200,11 @@ class Engine:
             if node.minimum < len(node.children):
                 for child in node.children:
                     mark = self.ledger.mark()
-                    attempt, undecided = self._choose(progress, child, holds, frozenset(), budget)
+                    tried = self._choose(progress, child, holds, frozenset(), budget)
                     self.ledger.rewind(mark)
-                    if not undecided and attempt is not None and attempt.takings is None:
-                        found.add(child)
-        return frozenset(found)
+                    if tried.attempt is None and tried.refuted and not tried.undecided:
+                        found[child] = tried.refuted[0]
+        return found
 
     def _place(self, counts: tuple[int, ...], problem: Problem, holds: "_Holds", budget: Budget) -> Attempt:
         """The pods with as many preferences met as there can be, those of the root first."""

@@ -22,8 +22,11 @@ from muster.plan.tally import leaves_below, missing_children, rows_of, waiting_f
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.room import Amounts
 
-# An undecided search may cost twice as much in the next cycle, up to so many times the first budget.
+# An undecided search may cost twice as much in the next cycle, up to so many times the first budget; then it rests
+# until the gang or the room changes.
 _MOST_PATIENCE = 16
+# What everybody may spend, whatever others have spent: enough for every question that is not hard.
+_LEAST_STEPS = 500
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Policy:
 
     strategy: str = BINPACK
     steps_per_gang: int = 20_000
-    steps_per_cycle: int = 400_000
+    steps_per_cycle: int = 60_000
     # Whether anything is placed beyond minimums.
     surplus: bool = True
 
@@ -109,7 +112,7 @@ class _Cycle:
 
     def __init__(self, snapshot: Snapshot, policy: Policy, memory: Memory) -> None:
         self._snapshot, self._policy, self._memory = snapshot, policy, memory
-        self._budget = Budget(policy.steps_per_cycle)
+        self._steps_left = policy.steps_per_cycle
         self._now = Engine(snapshot, Ledger(snapshot), policy.strategy)
         # Room that terminating pods still hold can be waited for.
         self._soon: Engine | None = None
@@ -217,18 +220,18 @@ class _Cycle:
         gang = self._snapshot.gangs[number]
         state = self._state(number)
         known = self._remembered(gang)
-        if known is not None and known.proof is not None:
+        most = self._policy.steps_per_gang * _MOST_PATIENCE
+        if known is not None and (known.proof is not None or known.steps > most):
             self._fails(state, known)
             return
         steps = self._policy.steps_per_gang if known is None else known.steps
-        budget = Budget(steps, self._budget)
+        budget = self._may_spend(steps)
         attempt = self._nominated_before(number)
         if attempt is None:
             attempt = self._try(number, partial(Engine.minimum, progress=state.progress, row=0, budget=budget))
-        state.steps += budget.spent
+        self._spent(state, budget)
         if attempt.takings is None:
-            patience = min(steps * 2, self._policy.steps_per_gang * _MOST_PATIENCE)
-            self._fails(state, Remembered(gang, attempt.proof, patience))
+            self._fails(state, Remembered(gang, attempt.proof, steps * 2))
 
     def try_surplus(self, number: int) -> None:
         """Missing children, then extra pods, each by itself; one that does not fit never blocks another."""
@@ -237,17 +240,25 @@ class _Cycle:
         self._release(number)
         if state.verdict is not Verdict.PLACED or not satisfied(progress.gang.tree, progress.present)[0]:
             return
-        budget = Budget(self._policy.steps_per_gang, self._budget)
-        self._try_children(number, state, budget)
+        self._try_children(number, state)
         whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
             if whole[found.leaf] and progress.used[batch] < len(found.pods):
+                budget = self._may_spend(self._policy.steps_per_gang)
                 attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
+                self._spent(state, budget)
                 if progress.used[batch] < len(found.pods):
                     state.reasons.append(reason_of(attempt.proof, found.leaf, surplus=True))
-        state.steps += budget.spent
 
-    def _try_children(self, number: int, state: _State, budget: Budget) -> None:
+    def _may_spend(self, steps: int) -> Budget:
+        """Steps for one gang, out of those for the whole cycle."""
+        return Budget(max(_LEAST_STEPS, min(steps, self._steps_left)))
+
+    def _spent(self, state: _State, budget: Budget) -> None:
+        state.steps += budget.spent
+        self._steps_left -= budget.spent
+
+    def _try_children(self, number: int, state: _State) -> None:
         """Optional children, whole or not at all; one that is placed may have optional children of its own."""
         progress = state.progress
         tried: set[int] = set()
@@ -261,7 +272,9 @@ class _Cycle:
                 if any(progress.gang.pending[leaf] for leaf in leaves_below(progress.gang, row)):
                     state.reasons.append(Reason(Code.WAITING_FOR_PODS, row, surplus=True))
                 continue
+            budget = self._may_spend(self._policy.steps_per_gang)
             attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
+            self._spent(state, budget)
             if attempt.takings is None:
                 state.reasons.append(reason_of(attempt.proof, row, surplus=True))
 

@@ -29,7 +29,7 @@ class Stock(NamedTuple):
     waiting: Sequence[int]
 
 
-class Choices:
+class Ways:
     """The ways to satisfy one tree node. Rows in `barred` are known to be impossible."""
 
     def __init__(self, stock: Stock, barred: Collection[int] = ()) -> None:

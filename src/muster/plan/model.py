@@ -57,7 +57,8 @@ class Model:
 
     def __init__(self, problem: Problem, ledger: Ledger, topologies: Sequence[Domains]) -> None:
         self.problem, self.ledger, self.topologies = problem, ledger, topologies
-        self.shapes = sorted({part.shape for part in problem.parts})
+        # In the order of the parts: the numbers of shapes mean nothing, and no answer depends on them.
+        self.shapes = list(dict.fromkeys(part.shape for part in problem.parts))
         fits = {shape: ledger.fits(shape) for shape in self.shapes}
         usable = np.zeros(ledger.nodes, dtype=bool)
         for copies in fits.values():

@@ -3,16 +3,23 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.layout import over_domains, over_nodes, slice_rows
+from muster.plan.layout import BINPACK, over_domains, over_nodes, slice_rows
 from muster.plan.ledger import Ledger, Rows, Taking
 from muster.plan.model import Model
 from muster.plan.problem import Problem
 
+Cost = npt.NDArray[np.float64]
+
 # Pods times nodes beyond which nobody tries everything.
 _MOST_CHOICES = 700
+# What trying everything may cost at the end, and on the way, where it only saves work.
+_MOST_STEPS, _FEW_STEPS = 8_000, 400
+# More pods than this are not placed one by one.
+_MOST_CAREFUL = 400
 
 
 class Packer:
@@ -56,47 +63,141 @@ class Packer:
     def pack(self, assigned: Sequence[int], budget: Budget | None) -> list[Taking] | bool | None:
         """Takes room for all parts in the ledger and gives what each took; False when there is none; else None.
 
-        Without a budget nobody tries everything.
+        Parts that share no nodes are packed by themselves. Without a budget nobody tries hard.
         """
         mark = self._ledger.mark()
         nodes = [self.nodes_of(part, assigned) for part in range(len(self._problem.parts))]
-        for order in self._orders:
-            taken = self._quickly(order, nodes)
-            if taken is not None:
-                return taken
-            self._ledger.rewind(mark)
-        if budget is None:
-            return None
-        found = Exact(self._model, nodes, range(len(nodes)), budget).pack()
-        if isinstance(found, dict):
-            for taking in found.values():
-                self._ledger.take(taking)
+        found: dict[int, Taking] = {}
+        unknown = False
+        for together in self._components(nodes):
+            taken = self._pack(together, nodes, budget, _MOST_STEPS)
+            if isinstance(taken, dict):
+                found.update(taken)
+                continue
+            unknown = taken is None
+            if not unknown or budget is None:
+                break
+        if len(found) == len(nodes):
             return [found[part] for part in range(len(nodes))]
-        return found
+        self._ledger.rewind(mark)
+        return None if unknown else False
 
     def packable(self, parts: Sequence[int], assigned: Sequence[int], budget: Budget) -> bool:
         """False is a proof that these parts alone do not fit where they are."""
         nodes = [self.nodes_of(part, assigned) if part in parts else None for part in range(len(self._problem.parts))]
-        return Exact(self._model, nodes, parts, budget).pack() is not False
+        mark = self._ledger.mark()
+        found = self._pack(parts, nodes, budget, _FEW_STEPS)
+        self._ledger.rewind(mark)
+        return found is not False
 
-    def _quickly(self, order: Sequence[int], nodes: Sequence[Rows | None]) -> list[Taking] | None:
+    def _components(self, nodes: Sequence[Rows | None]) -> list[list[int]]:
+        """Parts that share nodes, directly or through others, stand together."""
+        if any(rows is None for rows in nodes) or len(nodes) == 1:
+            return [list(range(len(nodes)))]
+        owner = np.full(self._ledger.nodes, NONE, dtype=np.int64)
+        group_of = list(range(len(nodes)))
+        for part, rows in enumerate(nodes):
+            assert rows is not None
+            for other in np.unique(owner[rows]):
+                if other != NONE and group_of[other] != group_of[part]:
+                    joined = group_of[int(other)]
+                    group_of = [group_of[part] if group == joined else group for group in group_of]
+            owner[rows] = part
+        groups: dict[int, list[int]] = {}
+        for part, group in enumerate(group_of):
+            groups.setdefault(group, []).append(part)
+        return list(groups.values())
+
+    def _pack(
+        self, parts: Sequence[int], nodes: Sequence[Rows | None], budget: Budget | None, steps: int
+    ) -> dict[int, Taking] | bool | None:
+        """Packs some parts: in two orders as people would like it, then for room alone, then by trying everything."""
+        mark = self._ledger.mark()
+        chosen = set(parts)
+        orders = [[part for part in order if part in chosen] for order in self._orders]
+        plain = self._strategy == BINPACK and not any(self._problem.parts[p].shape in self._ledger.liked for p in parts)
+        for for_room in (False, True):
+            for order in orders if not (for_room and plain) else ():
+                taken = self._quickly(order, nodes, for_room)
+                if taken is not None:
+                    return taken
+                self._ledger.rewind(mark)
+        if budget is None:
+            return None
+        if len(parts) > 1 and sum(self._problem.parts[part].pods for part in parts) <= _MOST_CAREFUL:
+            careful = self._carefully(orders[1], nodes, budget)
+            if careful is not None:
+                return careful
+            self._ledger.rewind(mark)
+        own = Budget(steps)
+        found = Exact(self._model, nodes, parts, own).pack()
+        budget.spend(own.spent)
+        if isinstance(found, dict):
+            for taking in found.values():
+                self._ledger.take(taking)
+        return found
+
+    def _quickly(self, order: Sequence[int], nodes: Sequence[Rows | None], for_room: bool) -> dict[int, Taking] | None:
         used: dict[tuple[int, int, int], set[int]] = {}
         found: dict[int, Taking] = {}
         for number in order:
-            taking = self._one(number, nodes[number], used)
+            taking = self._one(number, nodes[number], used, for_room)
             if taking is None:
                 return None
             self._ledger.take(taking)
             found[number] = taking
-        return [found[part] for part in range(len(order))]
+        return found
 
-    def _one(self, number: int, nodes: Rows | None, used: dict[tuple[int, int, int], set[int]]) -> Taking | None:
+    def _carefully(
+        self, order: Sequence[int], nodes: Sequence[Rows | None], budget: Budget
+    ) -> dict[int, Taking] | None:
+        """Pod by pod, each where it costs the others least: the fewest copies of what is still to come."""
+        left = {number: self._problem.parts[number].pods for number in order}
+        placed: dict[int, dict[int, int]] = {number: {} for number in order}
+        for number in order:
+            shape = self._problem.parts[number].shape
+            rows = np.arange(self._ledger.nodes) if nodes[number] is None else nodes[number]
+            assert rows is not None
+            while left[number]:
+                budget.spend()
+                here = rows[self._ledger.fits(shape)[rows] > 0]
+                if not len(here):
+                    return None
+                cost = self._cost(shape, here, {self._problem.parts[p].shape: n for p, n in left.items() if n})
+                node = int(here[np.argmin(cost)])
+                self._ledger.take(Taking(shape, np.array([node]), np.array([1])))
+                placed[number][node] = placed[number].get(node, 0) + 1
+                left[number] -= 1
+        return {
+            number: Taking(self._problem.parts[number].shape, np.array(list(found)), np.array(list(found.values())))
+            for number, found in placed.items()
+        }
+
+    def _cost(self, shape: int, rows: Rows, wanted: dict[int, int]) -> Cost:
+        """Per node, the copies of shapes still wanted that one pod more would take away; less room breaks ties."""
+        ledger = self._ledger
+        cost: Cost = ledger.fits(shape)[rows].astype(np.float64) * 1e-6
+        for other, pods in wanted.items():
+            before = ledger.fits(other)[rows]
+            after = np.full(len(rows), np.iinfo(np.int32).max, dtype=np.int64)
+            for column, ask in ledger.columns(other):
+                after = np.minimum(after, (ledger.free[column, rows] - int(ledger.asks[shape][column])) // ask)
+            cost = cost + (before - np.minimum(before, np.maximum(after, 0))) * (pods / max(1, int(before.sum())))
+        return cost
+
+    def _one(
+        self, number: int, nodes: Rows | None, used: dict[tuple[int, int, int], set[int]], for_room: bool
+    ) -> Taking | None:
         part = self._problem.parts[number]
         fits, liked = self._ledger.fits(part.shape), self._ledger.liked.get(part.shape)
         rows: Rows = np.arange(self._ledger.nodes) if nodes is None else nodes
         here = fits[rows]
         if int(here.sum()) < part.pods:
             return None
+        if for_room:
+            counts = over_nodes(here, part.pods, BINPACK)
+            assert counts is not None
+            return Taking(part.shape, *slice_rows(rows, counts))
         if part.cluster is not None:
             return self._clustered(number, rows, used)
         counts = over_nodes(here, part.pods, self._strategy, None if liked is None else liked[rows])

@@ -96,11 +96,14 @@ class Problem:
     def signature(self, *, rows: bool) -> object:
         """What is asked, whoever asks: equal questions have equal signatures. With `rows`, of equal tree nodes too."""
         found: list[object] = [None] * len(self.regions)
+        first = 0 if rows else 1
         for region in reversed(self.regions):
-            own = _sorted([self.parts[part][1:3] for part in region.own])
+            own = _sorted([self.parts[part][first:3] for part in region.own])
             inside = _sorted([found[child] for child in region.children])
             found[region.number] = (region.bound[2:5], region.bound.row if rows else NONE, own, inside)
-        return _sorted([self.parts[part][1:3] for part in self.loose]), _sorted([found[root] for root in self.roots])
+        return _sorted([self.parts[part][first:3] for part in self.loose]), _sorted(
+            [found[root] for root in self.roots]
+        )
 
 
 def _sorted(things: list[object]) -> tuple[object, ...]:

@@ -60,7 +60,17 @@ class Drift(NamedTuple):
     domains: tuple[int, ...]
 
 
-Proof = Certificate | Exhausted | Drift
+class Choices(NamedTuple):
+    """Several ways to meet the minimum, each refuted by itself, the one that is preferred first.
+
+    `barred` are children that can't be placed even alone, with the proof: no way that needs them was tried.
+    """
+
+    refuted: "tuple[Proof, ...]"
+    barred: "tuple[tuple[int, Proof], ...]"
+
+
+Proof = Certificate | Exhausted | Drift | Choices
 
 
 def certify(model: Model) -> Certificate | Possible:

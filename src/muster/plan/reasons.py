@@ -1,7 +1,7 @@
 """From a proof, or the lack of one, to the reason that people are told; as data."""
 
 from muster.plan.outcome import Code, Reason
-from muster.plan.proof import Certificate, Drift, Exhausted, Proof
+from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof
 from muster.snapshot.arrays import Issue
 
 
@@ -9,6 +9,8 @@ def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason
     """Why the tree node `row` could not be satisfied."""
     if proof is None:
         return Reason(Code.SEARCH_BUDGET, row, surplus=surplus)
+    if isinstance(proof, Choices):
+        return reason_of(proof.refuted[0], row, surplus=surplus)
     if isinstance(proof, Drift):
         return Reason(
             Code.TOPOLOGY_DRIFT,

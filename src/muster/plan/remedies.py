@@ -12,7 +12,7 @@ import numpy as np
 from muster.api.tree import NONE, Tree, core
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Plan, Verdict
-from muster.plan.proof import Certificate
+from muster.plan.proof import Certificate, Choices
 from muster.plan.tally import leaves_below
 from muster.snapshot.arrays import NOBODY, Counts, Gang, Snapshot
 from muster.snapshot.room import Amounts
@@ -176,10 +176,17 @@ class _Trial:
                     return Remedy(RELAX, row=hold.row, topology=hold.topology, before=hold.required, level=level)
         return None
 
+    def _certificate(self) -> Certificate | None:
+        """What was counted of the way to meet the minimum that is preferred."""
+        proof = self._plan.outcomes[self._number].proof
+        if isinstance(proof, Choices):
+            proof = proof.refuted[0]
+        return proof if isinstance(proof, Certificate) else None
+
     def _culprit(self) -> int:
         """The tree node that the proof is about."""
-        proof = self._plan.outcomes[self._number].proof
-        return proof.row if isinstance(proof, Certificate) else NONE
+        certificate = self._certificate()
+        return certificate.row if certificate is not None else NONE
 
     def lower(self) -> Remedy | None:
         """A smaller minimum of one tree node, as large as it can be: of the one that fails, else of one above it."""
@@ -235,8 +242,8 @@ class _Trial:
         return self._with_room(free)
 
     def _nearby(self) -> list[int]:
-        proof = self._plan.outcomes[self._number].proof
-        if not isinstance(proof, Certificate) or proof.topology == NONE or not proof.shortages:
+        proof = self._certificate()
+        if proof is None or proof.topology == NONE or not proof.shortages:
             return list(range(len(self._left.nodes)))
         domains = self._left.topologies[proof.topology]
         return [int(node) for node in domains.nodes_of(proof.level, proof.shortages[0].domain)]

@@ -84,7 +84,7 @@ class Builder:
             self._settings,
             self._shape_number,
         )
-        for key in changed:
+        for key in sorted(changed):
             group = world.groups.get(key)
             if group is None:
                 self._gangs.pop(key, None)

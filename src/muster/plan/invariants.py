@@ -170,6 +170,7 @@ class _Recount:
 
     def __init__(self, snapshot: Snapshot, free: Amounts, proof: Certificate) -> None:
         self._snapshot, self._free, self._proof = snapshot, free, proof
+        self._bounds: list[Bound] = []
         self._slots = [self._count(dimension) for dimension in proof.dimensions]
 
     def _count(self, dimension: Dimension) -> Amounts:
@@ -180,7 +181,9 @@ class _Recount:
             copies = np.min([self._free[:, r] // ask[r] for r in np.flatnonzero(ask)], axis=0)
             return np.where(snapshot.allowed[dimension.shape], np.maximum(copies, 0), 0)
         takers = [shape for shape in shapes if self._weight(dimension, shape) > 0]
-        open_to = np.any([snapshot.allowed[shape] for shape in takers], axis=0)
+        if not takers:
+            return np.zeros(len(snapshot.nodes), dtype=np.int64)
+        open_to = np.any([self._usable(shape) for shape in takers], axis=0)
         amount = dimension.amount
         return np.where(open_to, np.maximum(self._free[:, dimension.resource] // amount, 0), 0)
 
@@ -207,7 +210,10 @@ class _Recount:
         for dimension, slots in zip(self._proof.dimensions, self._slots, strict=True):
             if sum(self._weight(dimension, part.shape) * part.pods for part in parts) > slots.sum():
                 return True
-        left = [self._domains(bound) for bound in self._proof.bounds]
+        # A bound that holds no pods asks for nothing.
+        held = {part.leaf for part in parts if part.pods > 0}
+        self._bounds = [bound for bound in self._proof.bounds if held & set(bound.leaves)]
+        left = [self._domains(bound) for bound in self._bounds]
         while all(left):
             before = [set(found) for found in left]
             self._narrow(left)
@@ -227,8 +233,8 @@ class _Recount:
 
     def _narrow(self, left: list[set[int]]) -> None:
         """A bound inside another lies in one of its domains; one around another keeps those that have room inside."""
-        for inner, one in enumerate(self._proof.bounds):
-            for outer, other in enumerate(self._proof.bounds):
+        for inner, one in enumerate(self._bounds):
+            for outer, other in enumerate(self._bounds):
                 if inner == outer or one.topology != other.topology or one.level < other.level:
                     continue
                 if not set(one.leaves) <= set(other.leaves):

@@ -8,11 +8,10 @@ import numpy.typing as npt
 
 from muster.api.tree import NONE
 from muster.plan.model import Dimension, Model, Table
+from muster.plan.nearest import NEAREST, Near
 from muster.plan.problem import Bound, Part, Problem, Region
 
 Possible = list[npt.NDArray[np.bool_]]
-# So many of the nearest domains are told.
-NEAREST = 5
 
 
 class Shortage(NamedTuple):
@@ -42,6 +41,7 @@ class Certificate(NamedTuple):
     parts: tuple[Part, ...]
     bounds: tuple[Bound, ...]
     dimensions: tuple[Dimension, ...]
+    near: tuple[Near, ...] = ()
 
 
 class Exhausted(NamedTuple):
@@ -49,6 +49,7 @@ class Exhausted(NamedTuple):
 
     rows: tuple[int, ...]
     steps: int
+    near: tuple[Near, ...] = ()
 
 
 class Drift(NamedTuple):

@@ -1,5 +1,6 @@
 """From a proof, or the lack of one, to the reason that people are told; as data."""
 
+from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Reason
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof
 from muster.snapshot.arrays import Issue
@@ -21,8 +22,15 @@ def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason
             surplus=surplus,
         )
     if isinstance(proof, Exhausted):
-        return Reason(Code.NO_ARRANGEMENT, row, best=proof.steps, surplus=surplus)
+        if proof.near:
+            return _near(proof.near[0], Code.FRAGMENTED, surplus)
+        return Reason(Code.NO_ARRANGEMENT, row, surplus=surplus)
     return _short(proof, row, surplus)
+
+
+def _near(near: Near, code: str, surplus: bool) -> Reason:
+    where = (near.topology, near.level, near.domain)
+    return Reason(code, near.row, near.asked, near.best, *where, near.dimension, surplus=surplus)
 
 
 def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
@@ -38,6 +46,8 @@ def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
         code = Code.FRAGMENTED
     else:
         code = Code.INSUFFICIENT
+    if proof.near:
+        return _near(proof.near[0], code, surplus)
     return Reason(
         code,
         proof.row or row,

@@ -15,10 +15,11 @@ from muster.plan.budget import Budget
 from muster.plan.layout import over_nodes, slice_rows
 from muster.plan.ledger import Ledger, Taking
 from muster.plan.model import Dimension, Model
+from muster.plan.nearest import NEAREST, nearest
 from muster.plan.nested import Nested
 from muster.plan.packing import Packer
 from muster.plan.problem import Problem
-from muster.plan.proof import NEAREST, Certificate, Exhausted, Proof, Shortage, certify
+from muster.plan.proof import Certificate, Exhausted, Proof, Shortage, certify
 from muster.plan.search import ORDERS, Search
 from muster.snapshot.domains import Domains
 
@@ -51,7 +52,7 @@ def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strat
     model = Model(problem, ledger, topologies)
     possible = certify(model)
     if isinstance(possible, Certificate):
-        return Answer(proof=possible)
+        return Answer(proof=possible._replace(near=nearest(model) if possible.topology != NONE else ()))
     packer = Packer(model, strategy)
     taken: list[Taking] = []
 
@@ -78,7 +79,7 @@ def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strat
         if turn == 0 and len({topology for topology, _ in model.scales}) == 1:
             nested = Nested(model, possible, None if model.exact else holds, budget).run()
             if nested is False:
-                return Answer(proof=Exhausted(rows, budget.spent - before))
+                return Answer(proof=Exhausted(rows, budget.spent - before, nearest(model)))
             if isinstance(nested, list) and fill(nested, True):
                 return Answer(tuple(taken))
         if budget.empty:
@@ -86,7 +87,9 @@ def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strat
     search.unknown = False
     if search.run(ORDERS[0], budget) is not None:
         return Answer(tuple(taken))
-    return Answer() if search.unknown else Answer(proof=Exhausted(rows, budget.spent - before))
+    if search.unknown:
+        return Answer()
+    return Answer(proof=Exhausted(rows, budget.spent - before, nearest(model)))
 
 
 def _anywhere(problem: Problem, ledger: Ledger, strategy: str) -> Answer:

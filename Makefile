@@ -32,8 +32,10 @@ $(READY): requirements.lock pyproject.toml Makefile
 setup: $(READY) ## make .venv with muster in it
 	@echo "ready: $(BIN)/muster --help"
 
-demo: $(READY) ## validate the shipped examples and draw their trees (ARGS='...' for more)
-	@$(BIN)/muster validate -f examples --tree $(ARGS)
+demo: $(READY) ## draw the shipped examples' trees, then plan one of them (ARGS='...' for more)
+	@$(BIN)/muster validate -f examples --tree
+	@echo
+	@$(BIN)/muster plan -f examples/cluster --add examples/inference.yaml $(ARGS)
 
 test: $(READY) ## all fast tests
 	@$(BIN)/python -m pytest -n 2 $(TESTS) $(ARGS)

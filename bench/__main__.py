@@ -1,71 +1,93 @@
 """`make bench`: every measurement in CPU time, best of n, with the peak of memory where it matters."""
 
 import argparse
-import platform
-import resource
-import subprocess
+import fnmatch
+import functools
 import sys
-import time
-import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench import foundation
+from bench import engine, foundation, report, trees
+from bench.measure import Case, Row, measure, measure_process, profile
 
 
-class Row(NamedTuple):
-    """One measurement."""
+class Group(NamedTuple):
+    """Rows that are measured together; `--only` takes or leaves them together."""
 
-    what: str
-    seconds: float
-    count: int
-    unit: str
-    peak_bytes: int
+    name: str
+    rows: Callable[[int], Iterator[Row]]
 
 
-def measure(what: str, run: Callable[[], object], *, count: int = 1, unit: str = "", best_of: int = 5) -> Row:
-    """The least CPU time of `best_of` runs, and the most memory that one more run has at a time."""
-    times = []
-    for _ in range(best_of):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    tracemalloc.start()
-    run()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return Row(what, min(times), count, unit, peak)
+def groups(instances: int) -> Iterator[Group]:
+    """Everything there is, in the order of the table."""
+    for what, args in foundation.COMMANDS.items():
+        case = Case(what, lambda: None, section=foundation.SECTION)
+        yield Group(what, functools.partial(_process, case, args))
+    for case in cases():
+        yield Group(case.what, functools.partial(_one, case))
+    yield Group("large cycle and steady state", engine.large)
+    yield Group("large cycle, peak of memory", engine.peak)
+    yield Group("large cycle, 200 shapes", engine.shapes)
+    yield Group("growth", engine.growth)
+    yield Group("refusal study", lambda _: trees.study(instances))
 
 
-def measure_process(what: str, args: list[str], *, best_of: int = 5) -> Row:
-    """The least CPU time, user and system, of a child process."""
-    times = []
-    for _ in range(best_of):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "muster", *args], check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return Row(what, min(times), 1, "", 0)
+def cases() -> Iterator[Case]:
+    """What is one case each, and can be profiled."""
+    yield from foundation.cases()
+    yield from engine.cases()
+    yield from trees.cases()
+
+
+def _process(case: Case, args: list[str], best_of: int) -> Iterator[Row]:
+    yield measure_process(case, best_of, args)
+
+
+def _one(case: Case, best_of: int) -> Iterator[Row]:
+    yield measure(case, best_of)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Part of a name, or a pattern with stars."""
+    return fnmatch.fnmatch(name.lower(), pattern.lower() if "*" in pattern else f"*{pattern.lower()}*")
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="make bench", description="The benchmark table.")
-    parser.add_argument("--best-of", type=int, default=5)
-    best_of = parser.parse_args().best_of
-    print(f"CPU time, best of {best_of}; Python {platform.python_version()}, {platform.machine()}\n")
-    print(f"{'what':<58} {'time':>10} {'rate':>18} {'peak':>9}")
-    for what, args in foundation.COMMANDS.items():
-        show(measure_process(what, args, best_of=best_of))
-    for case in foundation.cases():
-        show(measure(case.what, case.run, count=case.count, unit=case.unit, best_of=best_of))
+    parser.add_argument("--best-of", type=int, default=5, help="runs of which the fastest counts")
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="measurements whose name has this in it")
+    parser.add_argument("--list", action="store_true", help="the names of all measurements")
+    parser.add_argument("--instances", type=int, default=200, help="instances of the refusal study")
+    parser.add_argument("--json", metavar="FILE", help="write the rows there too")
+    parser.add_argument("--write", metavar="FILE", help="write them as a page, with the machine named")
+    parser.add_argument("--profile", metavar="CASE", help="where the time of the first matching measurement goes")
+    asked = parser.parse_args()
+    if asked.profile:
+        print(profile(_first(asked.profile)))
+        return
+    rows: list[Row] = []
+    print(report.heading(asked.best_of))
+    for group in groups(asked.instances):
+        if not matches(asked.only, group.name):
+            continue
+        if asked.list:
+            print(group.name)
+            continue
+        for row in group.rows(asked.best_of):
+            print(report.line(row, rows[-1].section if rows else ""), flush=True)
+            rows.append(row)
+    if asked.json:
+        report.write_json(asked.json, rows)
+    if asked.write:
+        report.write_page(asked.write, rows, asked.best_of, asked.instances)
 
 
-def show(row: Row) -> None:
-    """One line of the table."""
-    rate = f"{row.count / row.seconds:,.0f} {row.unit}/s" if row.unit and row.seconds else ""
-    peak = f"{row.peak_bytes / 2**20:.1f} MiB" if row.peak_bytes else ""
-    print(f"{row.what:<58} {row.seconds * 1000:>7.2f} ms {rate:>18} {peak:>9}", flush=True)
+def _first(pattern: str) -> Case:
+    for case in (*cases(), *engine.profiled()):
+        if matches(pattern, case.what):
+            return case
+    sys.exit(f"no measurement is called like {pattern!r}; python -m bench --list names them")
 
 
 if __name__ == "__main__":

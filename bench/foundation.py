@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from bench.measure import Case, Run
 from muster.api import quantity
 from muster.api.cluster import Pod
 from muster.api.crd import custom_resource_definitions
@@ -23,13 +24,11 @@ COMMANDS = {
 }
 
 
-class Case(NamedTuple):
-    """Something to measure: `count` things of one `unit` per run."""
+SECTION = "Reading and judging objects"
 
-    what: str
-    run: Callable[[], object]
-    count: int = 1
-    unit: str = ""
+
+def _case(what: str, run: Callable[[], object], count: int = 1, unit: str = "") -> Case:
+    return Case(what, lambda: Run(lambda _: run()), count, unit, peak=True, section=SECTION)
 
 
 def group(replicas: int, leaves: int) -> dict[str, Any]:
@@ -114,23 +113,23 @@ def cases() -> Iterator[Case]:
     """All measurements of this layer."""
     small, large = group(4, 2), group(1000, 9)
     yaml_text = write_yaml([group(400, 9)]).encode()
-    yield Case(f"read {len(yaml_text) / 2**20:.2f} MiB of YAML", lambda: read(yaml_text), len(yaml_text), "B")
+    yield _case(f"read {len(yaml_text) / 2**20:.2f} MiB of YAML", lambda: read(yaml_text), len(yaml_text), "B")
     json_text = json.dumps(group(750, 9)).encode()
-    yield Case(f"read {len(json_text) / 2**20:.2f} MiB of JSON", lambda: read(json_text), len(json_text), "B")
-    yield Case("decode a watched pod, 1000 times", lambda: [decode(POD, Pod) for _ in range(1000)], 1000, "pods")
-    yield Case("judge a PodGroup of 12 SubGroups", lambda: validate(small, Context()), 1, "objects")
-    yield Case("judge a PodGroup of 10,000 SubGroups", lambda: validate(large, Context()), 10_000, "SubGroups")
+    yield _case(f"read {len(json_text) / 2**20:.2f} MiB of JSON", lambda: read(json_text), len(json_text), "B")
+    yield _case("decode a watched pod, 1000 times", lambda: [decode(POD, Pod) for _ in range(1000)], 1000, "pods")
+    yield _case("judge a PodGroup of 12 SubGroups", lambda: validate(small, Context()), 1, "objects")
+    yield _case("judge a PodGroup of 10,000 SubGroups", lambda: validate(large, Context()), 10_000, "SubGroups")
     worst = hostile(10_000)
-    yield Case("judge 10,000 SubGroups with 4 mistakes each", lambda: validate(worst, Context()), 10_000, "SubGroups")
+    yield _case("judge 10,000 SubGroups with 4 mistakes each", lambda: validate(worst, Context()), 10_000, "SubGroups")
     found = validate(large, Context()).object
     assert isinstance(found, PodGroup)
     tree = normal_form(found)
     pods = [4] * len(tree.nodes)
     none = [0] * len(tree.nodes)
-    yield Case("normal form of 10,000 SubGroups", lambda: normal_form(found), 10_000, "SubGroups")
-    yield Case("satisfied, 10,000 SubGroups", lambda: satisfied(tree, pods), 10_000, "SubGroups")
-    yield Case("minimum in pods, 10,000 SubGroups", lambda: minimum_pods(tree), 10_000, "SubGroups")
-    yield Case("core, 10,000 SubGroups", lambda: core(tree, pods, none), 10_000, "SubGroups")
+    yield _case("normal form of 10,000 SubGroups", lambda: normal_form(found), 10_000, "SubGroups")
+    yield _case("satisfied, 10,000 SubGroups", lambda: satisfied(tree, pods), 10_000, "SubGroups")
+    yield _case("minimum in pods, 10,000 SubGroups", lambda: minimum_pods(tree), 10_000, "SubGroups")
+    yield _case("core, 10,000 SubGroups", lambda: core(tree, pods, none), 10_000, "SubGroups")
     texts = [f"{n}{suffix}" for n in range(250) for suffix in ("m", "Gi", "", "e3")]
 
     def parse_all() -> None:
@@ -138,5 +137,5 @@ def cases() -> Iterator[Case]:
         for text in texts:
             quantity.milli(text)
 
-    yield Case("1000 distinct quantities", parse_all, 1000, "quantities")
-    yield Case("generate the CRDs", custom_resource_definitions)
+    yield _case("1000 distinct quantities", parse_all, 1000, "quantities")
+    yield _case("generate the CRDs", custom_resource_definitions)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.cli.main import _COMMANDS
-from muster.config import known_keys
+from muster.config import in_words, known_keys
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -201,7 +201,7 @@ def test_the_reference_lists_every_setting_and_command():
     for key, default in known_keys().items():
         row = re.search(rf"^\| `{re.escape(key)}` \| `?([^|`]+)`? \|", reference, re.MULTILINE)
         assert row, key
-        assert row[1].strip() == str(default)
+        assert row[1].strip() == in_words(default)
     for command in _COMMANDS:
         assert f"| `{command}" in reference
 

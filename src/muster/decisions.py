@@ -21,6 +21,7 @@ DRAIN = "drain"
 
 _BETWEEN = " · "
 _MOST_RESOURCES = 3
+_LONG_NAME, _LONG_PATH = 40, 60
 _UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 # What the user must mend stands first, then what somebody chose, what a controller owes, what never fits as it is
@@ -202,7 +203,9 @@ class _About:
     def __init__(self, reason: Reason, gang: Gang, snapshot: Snapshot, others: int) -> None:
         self.reason, self.gang, self.snapshot, self.others = reason, gang, snapshot, others
         self.node = gang.tree.nodes[reason.row]
-        self.who = self.node.name or "the gang"
+        # The numbers behind long names must stay in the sentence; `where` has the whole path.
+        name = self.node.name or "the gang"
+        self.who = name if len(name) <= _LONG_NAME else name[: _LONG_NAME - 1] + "…"
         self.path = _path(reason, snapshot)
 
     @property
@@ -231,7 +234,8 @@ class _About:
     @property
     def nearest(self) -> str:
         """The domain that comes nearest, with what it has."""
-        return f"{self.path}: {self.reason.best} of {self.reason.asked}" if self.path else ""
+        path = self.path if len(self.path) <= _LONG_PATH else "…" + self.path[1 - _LONG_PATH :]
+        return f"{path}: {self.reason.best:,} of {self.reason.asked:,}" if path else ""
 
     @property
     def missing(self) -> int:
@@ -324,6 +328,8 @@ def _not_enough_in_domain(about: _About) -> list[str]:
 
 def _fragmented(about: _About) -> list[str]:
     level = about.level
+    if not level or not about.path or not about.missing:
+        return _no_arrangement(about)
     what = f"{about.who} needs room for {about.room} in one {level}: the total is enough, but no single {level} is"
     return [what, f"nearest {about.nearest}", f"free room for {about.missing:,} more there, or relax the level"]
 

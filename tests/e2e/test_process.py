@@ -17,6 +17,12 @@ MUSTER = BIN / "muster"
 GOOD = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
 
 
+LONELY = GOOD + "".join(
+    f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: g-{number}, annotations: {{pod-group-name: g}}}}\n"
+    for number in range(2)
+)
+
+
 def run(*args, stdin="", env=None, **more):
     return subprocess.run(
         [str(arg) for arg in args],
@@ -40,6 +46,11 @@ def run(*args, stdin="", env=None, **more):
         pytest.param(["validate", "-f", "-"], "", 2, id="empty"),
         pytest.param(["validate", "-f", "no-such"], "", 2, id="missing"),
         pytest.param(["migrate", "-f", "-"], GOOD, 0, id="migrate"),
+        pytest.param(["plan", "-f", ROOT / "examples"], "", 0, id="plan: all fit"),
+        pytest.param(["plan", "-f", "-"], LONELY, 1, id="plan: one does not fit"),
+        pytest.param(["plan"], "", 2, id="plan: nothing to read"),
+        pytest.param(["snapshot", "-f", ROOT / "examples"], "", 0, id="snapshot"),
+        pytest.param(["replay", ROOT / "README.md"], "", 2, id="replay: no snapshot"),
         pytest.param(["crds"], "", 0, id="crds"),
         pytest.param(["config"], "", 0, id="config"),
         pytest.param(["nonsense"], "", 2, id="unknown command"),
@@ -60,6 +71,48 @@ def test_data_and_words_do_not_mix():
     done = run(MUSTER, "migrate", "-f", ROOT / "examples", "-o", "json")
     assert json.loads(done.stdout)["kind"] == "List"
     assert "next:" in done.stderr
+
+
+def test_a_plan_is_the_same_in_every_process(tmp_path):
+    """Equal input is equal bytes, whatever the process's hashes are; and so is a replay."""
+    args = ("-f", ROOT / "examples", "--now", "2026-01-31T12:00:00Z")
+    plans = {run(MUSTER, "plan", *args, "-o", "json", env={"PYTHONHASHSEED": seed}).stdout for seed in "0123"}
+    snapshots = {run(MUSTER, "snapshot", *args, env={"PYTHONHASHSEED": seed}).stdout for seed in "01"}
+    assert (len(plans), len(snapshots)) == (1, 1)
+    assert json.loads(min(plans))["bindings"]
+    done = run("bash", "-c", f"{MUSTER} snapshot -f {ROOT / 'examples'} | {MUSTER} replay - -o json")
+    assert done.stdout in plans
+
+
+def test_fifty_thousand_pods_are_planned_in_seconds(tmp_path):
+    """Files hold whole clusters."""
+    items = [{"kind": "Node", "metadata": {"name": f"n{n}"}, "status": {"allocatable": {"g": 16}}} for n in range(5000)]
+    for gang in range(1000):
+        items.append(
+            {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": f"g{gang}"}}
+            | {"spec": {"minMember": 50}}
+        )
+        items += [
+            {"kind": "Pod", "metadata": {"name": f"g{gang}-{pod}", "annotations": {"pod-group-name": f"g{gang}"}}}
+            | {"spec": {"containers": [{"resources": {"requests": {"g": 1, "cpu": "0"}}}]}}
+            for pod in range(50)
+        ]
+    file = tmp_path / "cluster.json"
+    items = [{"apiVersion": "v1", **item} for item in items]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    start = time.monotonic()
+    done = run(MUSTER, "plan", "-f", file, "-o", "name")
+    assert done.stdout.count("\n") == 50_000
+    assert time.monotonic() - start < 60
+
+
+def test_an_ascii_terminal_gets_an_ascii_plan():
+    """Pictures and sentences need no sign that the terminal can't show."""
+    args = ("plan", "-f", ROOT / "examples" / "cluster", "--add", ROOT / "examples" / "inference.yaml")
+    done = run(MUSTER, *args, env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "n1a x4" in done.stdout
+    assert "?" not in done.stdout
 
 
 def test_a_closed_pipe_is_no_error():

@@ -1,17 +1,18 @@
 """Tries every placement, one pod after the other, and nothing cleverer than not trying equal pods twice."""
 
-from oracle.problem import Member, Problem
+from oracle.problem import UNMET, Member, Problem
 
 
 def place(problem: Problem) -> dict[str, str] | None:
-    """A placement of the minimum, or None when there is none. For a handful of pods on a handful of nodes."""
-    waiting = [member for member in problem.members if not member.node and not member.succeeded]
+    """A placement of the goal's minimum, or None when there is none. For a handful of pods on a handful of nodes."""
+    below = problem.leaves(problem.goal)
+    waiting = [member for member in problem.waiting() if member.leaf in below]
     waiting.sort(key=lambda member: (member.same_as(), member.name))
     return _place(problem, waiting, 0, {})
 
 
 def _place(problem: Problem, waiting: list[Member], at: int, placed: dict[str, str]) -> dict[str, str] | None:
-    if problem.satisfied(problem.counted(placed)):
+    if problem.satisfied(problem.counted(placed), problem.goal):
         return dict(placed) if not problem.faults(placed) else None
     if at == len(waiting):
         return None
@@ -34,4 +35,4 @@ def _place(problem: Problem, waiting: list[Member], at: int, placed: dict[str, s
 
 def _broken(problem: Problem, placed: dict[str, str]) -> bool:
     """Whether something is wrong that no further pod can mend."""
-    return any(fault != "the minimum is not met" for fault in problem.faults(placed))
+    return any(fault != UNMET for fault in problem.faults(placed))

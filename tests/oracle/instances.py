@@ -1,52 +1,100 @@
 """Random problems as documents: small clusters of three levels, trees of mixed leaves, some pods placed already."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
 LEVELS = ("zone", "block", "rack")
+# A second Topology: other labels, crossing the first.
+CABLES = ("spine", "switch")
+LABELS = {"dc": LEVELS, "net": CABLES}
 GROUP = "scheduling.run.ai/v2alpha2"
+GPU = "gpu.example.com/gpu"
+TAINT = {"key": "dedicated", "value": "x"}
+SOME_TIME = "2026-01-01T00:00:00Z"
 
 
-def node(name: str, gpus: int, *path: str, cpus: int = 64, pods: int = 110, cordoned: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Size:
+    """How large problems get, and what they may use."""
+
+    nodes: int = 5
+    pods: int = 6
+    leaves: int = 4
+    depth: int = 2
+    terminating: bool = False
+    preferred: bool = False
+
+
+SMALL = Size()
+LARGE = Size(nodes=12, pods=18, leaves=8, depth=3)
+
+
+def node(
+    name: str,
+    gpus: int,
+    *path: str,
+    cpus: int = 64,
+    pods: int = 110,
+    cordoned: bool = False,
+    taint: str = "",
+    **labels: str,
+) -> dict[str, Any]:
     """A node at a path of the topology."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": dict(zip(LEVELS, path, strict=False))},
-        "spec": {"unschedulable": True} if cordoned else {},
-        "status": {"allocatable": {"gpu.example.com/gpu": str(gpus), "cpu": str(cpus), "pods": str(pods)}},
+        "metadata": {"name": name, "labels": {**dict(zip(LEVELS, path, strict=False)), **labels}},
+        "spec": {
+            **({"unschedulable": True} if cordoned else {}),
+            **({"taints": [{**TAINT, "effect": taint}]} if taint else {}),
+        },
+        "status": {"allocatable": {GPU: str(gpus), "cpu": str(cpus), "pods": str(pods)}},
     }
 
 
 def pod(
-    name: str, leaf: str = "", gpus: int = 1, cpus: int = 1, on: str = "", phase: str = "", **selector: str
-) -> dict:
-    """A pod of the gang g."""
+    name: str,
+    leaf: str = "",
+    gpus: int = 1,
+    cpus: int = 1,
+    on: str = "",
+    phase: str = "",
+    *,
+    gang: str = "g",
+    terminating: bool = False,
+    tolerates: bool = False,
+    **selector: str,
+) -> dict[str, Any]:
+    """A pod of the gang g, or with an empty gang one of another scheduler."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "annotations": {"pod-group-name": "g"},
+            "annotations": {"pod-group-name": gang} if gang else {},
             "labels": {"kai.scheduler/subgroup-name": leaf} if leaf else {},
+            **({"deletionTimestamp": SOME_TIME} if terminating else {}),
         },
         "spec": {
-            "containers": [{"resources": {"requests": {"gpu.example.com/gpu": str(gpus), "cpu": str(cpus)}}}],
+            "containers": [{"resources": {"requests": {GPU: str(gpus), "cpu": str(cpus)}}}],
+            **({} if gang else {"schedulerName": "default-scheduler"}),
             **({"nodeName": on} if on else {}),
             **({"nodeSelector": selector} if selector else {}),
+            **({"tolerations": [TAINT]} if tolerates else {}),
         },
         **({"status": {"phase": phase}} if phase else {}),
     }
 
 
-def topology() -> dict[str, Any]:
-    """The one Topology: zone, block, rack."""
-    levels = [{"nodeLabel": label} for label in LEVELS]
+def topology(name: str = "dc") -> dict[str, Any]:
+    """One of the two Topologies: zone, block, rack; or spine, switch."""
+    levels = [{"nodeLabel": label} for label in LABELS[name]]
     return {
         "apiVersion": "kai.scheduler/v1alpha1",
         "kind": "Topology",
-        "metadata": {"name": "dc"},
+        "metadata": {"name": name},
         "spec": {"levels": levels},
     }
 
@@ -56,13 +104,19 @@ def group(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": GROUP, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
 
 
+def one_in(draw: st.DrawFn, times: int) -> bool:
+    """True about once in so many times."""
+    return draw(st.integers(0, times - 1)) == 0
+
+
 @st.composite
 def clusters(draw: st.DrawFn, most: int) -> list[dict[str, Any]]:
-    """Up to `most` nodes, some without all labels, some cordoned."""
+    """Up to `most` nodes, some without all labels, some cordoned or tainted."""
     nodes = []
     for index in range(draw(st.integers(1, most))):
         path = [draw(st.sampled_from("ab")), draw(st.sampled_from("xy")), draw(st.sampled_from("12"))]
         labelled = draw(st.sampled_from([3, 3, 3, 3, 3, 2, 0]))
+        cables = {"spine": draw(st.sampled_from("st")), "switch": draw(st.sampled_from("uv"))}
         nodes.append(
             node(
                 f"n{index}",
@@ -70,59 +124,189 @@ def clusters(draw: st.DrawFn, most: int) -> list[dict[str, Any]]:
                 *path[:labelled],
                 cpus=draw(st.sampled_from([1, 2, 4, 64])),
                 pods=draw(st.sampled_from([1, 2, 110, 110])),
-                cordoned=draw(st.integers(0, 9)) == 0,
+                cordoned=one_in(draw, 12),
+                taint=draw(st.sampled_from(["", "", "", "", "", "NoSchedule", "NoExecute", "PreferNoSchedule"])),
+                **(cables if not one_in(draw, 8) else {}),
             )
         )
     return nodes
 
 
 @st.composite
-def constraints(draw: st.DrawFn) -> dict[str, Any]:
-    """No constraint, or a required level."""
-    level = draw(st.sampled_from(["", "", *LEVELS]))
-    return {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": level}} if level else {}
+def constraints(draw: st.DrawFn, size: Size) -> dict[str, Any]:
+    """Nothing, or a TopologyConstraint with a required level, a preferred one or both."""
+    if draw(st.integers(0, 4)) < 2:
+        return {}
+    name = draw(st.sampled_from(["dc", "dc", "dc", "net"]))
+    found = {"topology": name, "requiredTopologyLevel": draw(st.sampled_from(LABELS[name]))}
+    if size.preferred and draw(st.booleans()):
+        found["preferredTopologyLevel"] = draw(st.sampled_from(LABELS[name]))
+        if draw(st.booleans()):
+            del found["requiredTopologyLevel"]
+    return found
+
+
+def _held(constraint: dict[str, Any]) -> dict[str, Any]:
+    return {"topologyConstraint": constraint} if constraint else {}
 
 
 @st.composite
-def problems(draw: st.DrawFn, most_nodes: int = 5, most_pods: int = 6) -> list[dict[str, Any]]:
-    """A cluster, a gang of one or two levels, and its pods, of which some are placed or have succeeded."""
-    nodes = draw(clusters(most_nodes))
+def trees(draw: st.DrawFn, size: Size, most_pods: int) -> dict[str, Any]:
+    """The spec of a gang: SubGroups to some depth, any k of n, a floor, sets, a global constraint."""
     subgroups: list[dict[str, Any]] = []
-    leaves: list[str] = []
-    for index in range(draw(st.integers(0, 3))):
-        below = draw(st.sampled_from([0, 0, 1, 2]))
-        name = f"s{index}"
-        if below:
-            counted = {"minSubGroup": draw(st.integers(1, below))} if draw(st.booleans()) else {}
-            subgroups.append({"name": name, **counted, **draw(constraints())})
-        names = [f"{name}-{leaf}" for leaf in range(below)] or [name]
-        for leaf in names:
-            parent = {"parent": name} if below else {}
-            minimum = draw(st.integers(1, 3))
-            subgroups.append({"name": leaf, **parent, "minMember": minimum, **draw(constraints())})
-        leaves += names
-    spec: dict[str, Any] = {**draw(constraints())}
-    roots = [one["name"] for one in subgroups if "parent" not in one]
-    if subgroups:
-        spec["subGroups"] = subgroups
-        choice = draw(st.sampled_from(["all", "some", "floor"]))
-        if choice == "some":
-            spec["minSubGroup"] = draw(st.integers(1, len(roots)))
-        elif choice == "floor":
-            spec["minMember"] = draw(st.integers(1, most_pods))
-        if len(roots) > 1 and draw(st.integers(0, 2)) == 0:
-            level = draw(st.sampled_from(LEVELS))
-            constraint = {"topology": "dc", "requiredTopologyLevel": level}
-            spec["topologyConstraints"] = {"subGroupSets": [{"subGroups": roots[:2], "constraint": constraint}]}
-    else:
-        spec["minMember"] = draw(st.integers(1, most_pods))
-    pods = []
-    for index in range(draw(st.integers(1, most_pods))):
-        leaf = draw(st.sampled_from(leaves)) if leaves else ""
-        state = draw(st.sampled_from(["", "", "", "", "placed", "succeeded"]))
-        on = draw(st.sampled_from([one["metadata"]["name"] for one in nodes])) if state == "placed" else ""
-        selector = {"zone": draw(st.sampled_from("ab"))} if draw(st.integers(0, 5)) == 0 else {}
-        gpus, cpus = draw(st.sampled_from([0, 1, 1, 2, 3, 4])), draw(st.sampled_from([0, 1, 1, 2]))
-        phase = {"": "", "placed": "Running", "succeeded": "Succeeded"}[state]
-        pods.append(pod(f"p{index}", leaf, gpus, cpus, on, phase, **selector))
-    return [*nodes, topology(), group(**spec), *pods]
+    children: dict[str, list[str]] = {"": []}
+    leaves, needed = 0, 0
+
+    def grow(parent: str, depth: int) -> None:
+        nonlocal leaves, needed
+        for _ in range(draw(st.integers(1, 4 if depth == 1 else 3))):
+            if leaves >= size.leaves or needed >= most_pods:
+                return
+            name = f"{parent}-{len(children[parent])}" if parent else f"s{len(children[''])}"
+            children.setdefault(parent, []).append(name)
+            entry: dict[str, Any] = {"name": name, **({"parent": parent} if parent else {})}
+            subgroups.append({**entry, **_held(draw(constraints(size)))})
+            if depth < size.depth and draw(st.integers(0, 2)) == 0:
+                children[name] = []
+                grow(name, depth + 1)
+                if children[name] and draw(st.booleans()):
+                    here = next(one for one in subgroups if one["name"] == name)
+                    here["minSubGroup"] = draw(st.integers(1, len(children[name])))
+            if not children.get(name):
+                children.pop(name, None)
+                minimum = min(draw(st.sampled_from([1, 1, 2, 3])), max(1, most_pods - needed))
+                next(one for one in subgroups if one["name"] == name)["minMember"] = minimum
+                leaves, needed = leaves + 1, needed + minimum
+
+    spec: dict[str, Any] = _held(draw(constraints(size)))
+    if one_in(draw, 6):
+        return {**spec, "minMember": draw(st.integers(1, max(1, most_pods - 1)))}
+    grow("", 1)
+    spec["subGroups"] = subgroups
+    choice = draw(st.sampled_from(["all", "all", "some", "floor"]))
+    if choice == "some":
+        spec["minSubGroup"] = draw(st.integers(1, len(children[""])))
+    elif choice == "floor":
+        spec["minMember"] = draw(st.integers(1, needed + 2))
+    older = draw(_older(size, children))
+    return {**spec, **({"topologyConstraints": older} if older else {})}
+
+
+@st.composite
+def _older(draw: st.DrawFn, size: Size, children: dict[str, list[str]]) -> dict[str, Any]:
+    """Sets of siblings, and a constraint for what nothing else holds."""
+    found: dict[str, Any] = {}
+    sets = []
+    for below in children.values():
+        if len(below) > 1 and one_in(draw, 3):
+            first = draw(st.integers(0, len(below) - 2))
+            members = below[first : draw(st.integers(first + 2, len(below)))]
+            constraint = draw(constraints(size))
+            if constraint:
+                sets.append({"subGroups": members, "constraint": constraint})
+    if sets:
+        found["subGroupSets"] = sets
+    if one_in(draw, 6):
+        constraint = draw(constraints(size))
+        if constraint:
+            found["global"] = constraint
+    return found
+
+
+@st.composite
+def _shapes(draw: st.DrawFn) -> dict[str, Any]:
+    """What a pod asks for."""
+    return {
+        "gpus": draw(st.sampled_from([0, 1, 1, 1, 2, 3, 4])),
+        "cpus": draw(st.sampled_from([0, 1, 1, 1, 2])),
+        "tolerates": one_in(draw, 3),
+        **({"zone": draw(st.sampled_from("ab"))} if one_in(draw, 10) else {}),
+    }
+
+
+@st.composite
+def members(draw: st.DrawFn, spec: dict[str, Any], nodes: list[str], size: Size) -> list[dict[str, Any]]:
+    """Pods of the gang, mostly of one shape per leaf; some are placed, have succeeded or are terminating."""
+    parents = {one.get("parent") for one in spec.get("subGroups", [])}
+    leaves = [(one["name"], one["minMember"]) for one in spec.get("subGroups", []) if one["name"] not in parents]
+    pods: list[dict[str, Any]] = []
+    states = ["", "", "", "", "", "placed", "succeeded", *(["terminating", "failed"] if size.terminating else [])]
+    fewest = -1 if one_in(draw, 10) else 0
+    for leaf, minimum in leaves or [("", spec["minMember"])]:
+        usual = draw(_shapes())
+        missing = minimum + draw(st.sampled_from([0, 0, 0, 1, 1, 2, fewest]))
+        while missing > 0 and len(pods) < size.pods + 4:
+            state = draw(st.sampled_from(states))
+            on = draw(st.sampled_from(nodes)) if state in ("placed", "terminating") else ""
+            phase = {"placed": "Running", "succeeded": "Succeeded", "failed": "Failed"}.get(state, "")
+            shape = draw(_shapes()) if one_in(draw, 5) else usual
+            pods.append(pod(f"p{len(pods):02}", leaf, on=on, phase=phase, terminating=state == "terminating", **shape))
+            missing -= state not in ("terminating", "failed")
+    return pods
+
+
+@st.composite
+def problems(draw: st.DrawFn, size: Size = SMALL) -> list[dict[str, Any]]:
+    """A cluster, a gang, its pods, and pods of others."""
+    nodes = draw(clusters(size.nodes))
+    names = [one["metadata"]["name"] for one in nodes]
+    spec = draw(trees(size, size.pods))
+    pods = draw(members(spec, names, size))
+    for index in range(draw(st.integers(0, 3)) if size.terminating else int(one_in(draw, 3))):
+        terminating = size.terminating and draw(st.integers(0, 2)) > 0
+        where, gpus = draw(st.sampled_from(names)), draw(st.sampled_from([0, 1, 2, 4]))
+        pods.append(pod(f"o{index}", "", gpus, 1, where, "Running", gang="", terminating=terminating))
+    return [*nodes, topology("dc"), topology("net"), group(**spec), *pods]
+
+
+@st.composite
+def tight(draw: st.DrawFn, size: Size = LARGE) -> list[dict[str, Any]]:
+    """A gang that fits exactly, as it was built; then perhaps a device moves, and what is not needed is added.
+
+    These are the ones that have to be searched for: counting alone rarely decides them.
+    """
+    places = [
+        (name, "z", block, f"{block}{rack}")
+        for name, (block, rack) in (
+            (f"n{index}", draw(st.tuples(st.sampled_from("xy"), st.sampled_from("12"))))
+            for index in range(draw(st.integers(2, size.nodes)))
+        )
+    ]
+    second = draw(st.booleans())
+    have = {place[0]: [0, 0] for place in places}
+    pods: list[dict[str, Any]] = []
+    subgroups: list[dict[str, Any]] = []
+    sizes = draw(st.sampled_from([(1,), (1, 2, 4), (1, 3), (2, 3), (2, 3, 5)]))
+
+    def one(leaf: str, where: list[str]) -> None:
+        gpus = draw(st.sampled_from(sizes))
+        cpus = draw(st.sampled_from([1, 2])) if second else 0
+        if where:
+            mine = have[draw(st.sampled_from(where))]
+            mine[0], mine[1] = mine[0] + gpus, mine[1] + cpus
+        pods.append(pod(f"p{len(pods):02}", leaf, gpus, cpus))
+
+    needed = 0
+    for index in range(draw(st.integers(1, size.leaves))):
+        level = draw(st.sampled_from(["rack", "rack", "block", ""]))
+        decoy = one_in(draw, 5) and index > 0
+        anchor = draw(st.sampled_from(places))
+        at = {"rack": 3, "block": 2, "": 1}[level]
+        where = [] if decoy else [place[0] for place in places if place[at] == anchor[at]]
+        minimum = draw(st.integers(1, 3))
+        if len(pods) + minimum > size.pods:
+            break
+        constraint = {"topology": "dc", "requiredTopologyLevel": level} if level else {}
+        subgroups.append({"name": f"l{index}", "minMember": minimum, **_held(constraint)})
+        for _ in range(minimum):
+            one(f"l{index}", where)
+        if one_in(draw, 4):
+            one(f"l{index}", [])
+        needed += not decoy
+    for _ in range(draw(st.integers(0, 3))):
+        taken, given = (draw(st.sampled_from(places))[0] for _ in range(2))
+        some = min(have[taken][0], draw(st.sampled_from([1, 1, 2])))
+        have[taken][0], have[given][0] = have[taken][0] - some, have[given][0] + some
+    nodes = [node(name, have[name][0], *path, cpus=have[name][1]) for name, *path in places]
+    root = {"minSubGroup": needed} if needed < len(subgroups) else {}
+    return [*nodes, topology("dc"), group(subGroups=subgroups, **root), *draw(st.permutations(pods))]

@@ -42,11 +42,12 @@ class _Model:
 
 
 def place(problem: Problem, seconds: float = 60.0) -> dict[str, str] | None:
-    """A placement of the minimum, or None when there is none."""
+    """A placement of the goal's minimum, or None when there is none."""
     model = _Model()
     kinds: dict[tuple, list] = {}
-    for member in problem.members:
-        if not member.node and not member.succeeded:
+    below = problem.leaves(problem.goal)
+    for member in problem.waiting():
+        if member.leaf in below:
             kinds.setdefault(member.same_as(), []).append(member)
     sent = {
         (kind, name): model.whole(len(twins))
@@ -75,7 +76,7 @@ def place(problem: Problem, seconds: float = 60.0) -> dict[str, str] | None:
 
 def _add_minimum(model: _Model, problem: Problem, kinds: dict, sent: dict) -> None:
     counted = problem.counted({})
-    met = {name: model.whole(1, 1 if name == "" else 0) for name in problem.minimum}
+    met = {name: model.whole(1, 1 if name == problem.goal else 0) for name in problem.minimum}
     for name, least in problem.minimum.items():
         below = problem.children.get(name, [])
         terms: dict[int, float] = {met[child]: 1 for child in below}
@@ -83,7 +84,7 @@ def _add_minimum(model: _Model, problem: Problem, kinds: dict, sent: dict) -> No
             terms = {column: 1 for (kind, _), column in sent.items() if kind[0] == name}
         terms[met[name]] = -(least - (0 if below else counted.get(name, 0)))
         model.between(0, terms, highspy.kHighsInf)
-    if problem.floor:
+    if problem.floor and not problem.goal:
         missing = problem.floor - sum(counted.values())
         model.between(missing, dict.fromkeys(sent.values(), 1), highspy.kHighsInf)
 

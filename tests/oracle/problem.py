@@ -1,10 +1,12 @@
 """A gang on a cluster, read from Kubernetes documents by a program of its own, and the check of a placement of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 UNITS = {"m": 1, "": 1000, "Gi": 2**30 * 1000}
+GANG, LEAF = "pod-group-name", "kai.scheduler/subgroup-name"
+UNMET = "the minimum is not met"
 
 
 def amount(text: Any) -> int:
@@ -18,12 +20,13 @@ def amount(text: Any) -> int:
 
 @dataclass
 class Machine:
-    """A node, with what it has and who it is."""
+    """A node, with what it has for this gang and who it is."""
 
     name: str
     room: dict[str, int]
     labels: dict[str, str]
     usable: bool = True
+    taints: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -36,10 +39,12 @@ class Member:
     selector: dict[str, str]
     node: str = ""
     succeeded: bool = False
+    tolerated: frozenset[tuple[str, str]] = frozenset()
 
     def same_as(self) -> tuple[Any, ...]:
         """What makes two waiting pods interchangeable."""
-        return self.leaf, tuple(sorted(self.ask.items())), tuple(sorted(self.selector.items()))
+        asked, chosen = tuple(sorted(self.ask.items())), tuple(sorted(self.selector.items()))
+        return self.leaf, asked, chosen, tuple(sorted(self.tolerated))
 
 
 @dataclass
@@ -52,7 +57,10 @@ class Together:
 
 @dataclass
 class Problem:
-    """Everything that decides whether the minimum of a gang fits."""
+    """Everything that decides whether the minimum of a gang fits.
+
+    `goal` is the tree node whose minimum is asked for: the root, or a child that is wanted as surplus.
+    """
 
     machines: dict[str, Machine]
     members: list[Member]
@@ -60,6 +68,9 @@ class Problem:
     minimum: dict[str, int]
     floor: int
     together: list[Together] = field(default_factory=list)
+    # What is preferred, by the tree node that it stands on.
+    preferred: dict[str, Together] = field(default_factory=dict)
+    goal: str = ""
 
     def free(self) -> dict[str, dict[str, int]]:
         """Room that is left beside the pods of the gang that are placed already."""
@@ -72,12 +83,18 @@ class Problem:
 
     def may_go(self, member: Member, machine: Machine) -> bool:
         """Whether the pod's own rules allow the node."""
-        return machine.usable and all(machine.labels.get(key) == value for key, value in member.selector.items())
+        chosen = all(machine.labels.get(key) == value for key, value in member.selector.items())
+        return machine.usable and chosen and all(taint in member.tolerated for taint in machine.taints)
 
     def domain(self, together: Together, machine: Machine) -> tuple[str, ...] | None:
         """The domain that a node is in, or none."""
         values = [machine.labels.get(label) for label in together.labels]
         return None if None in values else tuple(str(value) for value in values)
+
+    def leaves(self, name: str = "") -> frozenset[str]:
+        """The leaves below a tree node."""
+        below = self.children.get(name, [])
+        return frozenset().union(*(self.leaves(child) for child in below)) if below else frozenset({name})
 
     def satisfied(self, counted: Mapping[str, int], name: str = "") -> bool:
         """SPEC §1, word for word."""
@@ -94,6 +111,14 @@ class Problem:
             if member.succeeded or member.node in self.machines or member.name in placed:
                 found[member.leaf] = found.get(member.leaf, 0) + 1
         return found
+
+    def waiting(self) -> list[Member]:
+        """Pods that could be placed."""
+        return [member for member in self.members if not member.node and not member.succeeded]
+
+    def ready(self) -> bool:
+        """Whether the pods that exist are enough for the minimum."""
+        return self.satisfied(self.counted({member.name: "" for member in self.waiting()}), self.goal)
 
     def faults(self, placed: Mapping[str, str]) -> list[str]:
         """What is wrong with sending these pods to these nodes; nothing when it is a placement of the minimum."""
@@ -112,27 +137,63 @@ class Problem:
                     wrong.append(f"{node} has not enough {resource}")
         for together in self.together:
             touched = any(by_name[name].leaf in together.leaves for name in placed)
-            nodes = [placed.get(member.name, member.node) for member in self.members if member.leaf in together.leaves]
-            held = {self.domain(together, self.machines[node]) for node in nodes if node in self.machines}
+            held = self.domains(together, placed)
             if touched and (len(held) > 1 or None in held):
                 wrong.append(f"{sorted(together.leaves)} lie in {held}")
-        if not self.satisfied(self.counted(placed)):
-            wrong.append("the minimum is not met")
+        if not self.satisfied(self.counted(placed), self.goal):
+            wrong.append(UNMET)
         return wrong
 
+    def domains(self, together: Together, placed: Mapping[str, str]) -> set[tuple[str, ...] | None]:
+        """The domains that the pods of some leaves are in."""
+        nodes = [placed.get(member.name, member.node) for member in self.members if member.leaf in together.leaves]
+        return {self.domain(together, self.machines[node]) for node in nodes if node in self.machines}
 
-def read(documents: list[dict[str, Any]]) -> Problem:
-    """The problem that a list of documents states: nodes, one Topology, one PodGroup, its pods."""
+    def after(self, placed: Mapping[str, str], goal: str = "") -> "Problem":
+        """The same when these pods are placed, asked about another tree node."""
+        members = [replace(member, node=placed.get(member.name, member.node)) for member in self.members]
+        return replace(self, members=members, goal=goal)
+
+    def wanted(self) -> list[str]:
+        """Children that are not satisfied although all around them is: each is a unit of surplus."""
+        counted = self.counted({})
+        open_names, found = [""], []
+        while open_names:
+            for child in self.children.get(open_names.pop(), []):
+                (open_names if self.satisfied(counted, child) else found).append(child)
+        return found
+
+    def extra(self) -> list[Member]:
+        """Waiting pods of leaves that are satisfied, as all around them is: each is a unit of surplus."""
+        counted, missing = self.counted({}), self.wanted()
+        barred = frozenset().union(*(self.leaves(name) for name in missing)) if missing else frozenset()
+        whole = self.satisfied(counted)
+        return [member for member in self.waiting() if whole and member.leaf not in barred]
+
+
+def read(documents: list[dict[str, Any]], *, soon: bool = False) -> Problem:
+    """The problem that a list of documents states: nodes, Topologies, one PodGroup, pods of it and of others.
+
+    With `soon`, as it will be when the terminating pods are gone.
+    """
     of = {kind: [one for one in documents if one["kind"] == kind] for kind in ("Node", "Topology", "PodGroup", "Pod")}
-    machines = {}
-    for one in of["Node"]:
-        room = {name: amount(value) for name, value in one["status"]["allocatable"].items()}
-        usable = not one.get("spec", {}).get("unschedulable")
-        labels = one["metadata"].get("labels", {})
-        machines[one["metadata"]["name"]] = Machine(one["metadata"]["name"], room, labels, usable)
+    machines = {one["metadata"]["name"]: _machine(one) for one in of["Node"]}
     (group,) = of["PodGroup"]
     subgroups = group["spec"].get("subGroups", [])
-    members = [_member(one, bool(subgroups)) for one in of["Pod"]]
+    parents = {one.get("parent") for one in subgroups}
+    known = {one["name"] for one in subgroups if one["name"] not in parents}
+    members = []
+    for one in of["Pod"]:
+        terminating = "deletionTimestamp" in one["metadata"]
+        ended = one.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        # A pod that names no leaf is set aside: it is in nobody's gang.
+        ours = one["metadata"].get("annotations", {}).get(GANG) == group["metadata"]["name"]
+        ours = ours and (not subgroups or one["metadata"].get("labels", {}).get(LEAF) in known)
+        if ours and not terminating:
+            if one.get("status", {}).get("phase") != "Failed":
+                members.append(_member(one, bool(subgroups)))
+        elif not ended and not (terminating and soon):
+            _occupy(machines, one)
     children: dict[str, list[str]] = {}
     for one in subgroups:
         children.setdefault(one.get("parent", ""), []).append(one["name"])
@@ -144,41 +205,74 @@ def read(documents: list[dict[str, Any]]) -> Problem:
             minimum[name] = written.get("minMember", 1)
     if subgroups and "minSubGroup" not in group["spec"]:
         floor = group["spec"].get("minMember", 0)
-    labels = [level["nodeLabel"] for topology in of["Topology"] for level in topology["spec"]["levels"]]
-    return Problem(machines, members, children, minimum, floor, _together(group["spec"], children, labels))
+    labels = {
+        one["metadata"]["name"]: [level["nodeLabel"] for level in one["spec"]["levels"]] for one in of["Topology"]
+    }
+    problem = Problem(machines, members, children, minimum, floor)
+    _hold(problem, group["spec"], labels)
+    return problem
 
 
-def _member(pod: dict[str, Any], named: bool) -> Member:
+def _machine(node: dict[str, Any]) -> Machine:
+    room = {name: amount(value) for name, value in node["status"]["allocatable"].items()}
+    taints = tuple(
+        (one["key"], one.get("value", ""))
+        for one in node.get("spec", {}).get("taints", [])
+        if one["effect"] != "PreferNoSchedule"
+    )
+    usable = not node.get("spec", {}).get("unschedulable")
+    return Machine(node["metadata"]["name"], room, node["metadata"].get("labels", {}), usable, taints)
+
+
+def _ask(pod: dict[str, Any]) -> dict[str, int]:
     ask = {"pods": 1000}
     for container in pod["spec"]["containers"]:
         for name, value in container["resources"]["requests"].items():
             ask[name] = ask.get(name, 0) + amount(value)
+    return ask
+
+
+def _occupy(machines: dict[str, Machine], pod: dict[str, Any]) -> None:
+    machine = machines.get(pod["spec"].get("nodeName", ""))
+    if machine is not None:
+        for resource, asked in _ask(pod).items():
+            machine.room[resource] = machine.room.get(resource, 0) - asked
+
+
+def _member(pod: dict[str, Any], named: bool) -> Member:
     return Member(
         pod["metadata"]["name"],
-        pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] if named else "",
-        ask,
+        pod["metadata"]["labels"][LEAF] if named else "",
+        _ask(pod),
         pod["spec"].get("nodeSelector", {}),
         pod["spec"].get("nodeName", ""),
         pod.get("status", {}).get("phase") == "Succeeded",
+        frozenset((one["key"], one.get("value", "")) for one in pod["spec"].get("tolerations", [])),
     )
 
 
-def _together(spec: dict[str, Any], children: dict[str, list[str]], labels: list[str]) -> list[Together]:
-    def leaves(name: str) -> frozenset[str]:
-        below = children.get(name, [])
-        return frozenset().union(*(leaves(child) for child in below)) if below else frozenset({name})
+def _hold(problem: Problem, spec: dict[str, Any], labels: dict[str, list[str]]) -> None:
+    """Every constraint, whichever way it is spelled (SPEC §3). The instances always name the Topology."""
+    covered: set[str] = set()
 
-    def until(level: str) -> tuple[str, ...]:
-        return tuple(labels[: labels.index(level) + 1])
+    def hold(leaves: frozenset[str], constraint: dict[str, Any], name: str | None = None) -> None:
+        known = labels[constraint["topology"]]
+        required, preferred = constraint.get("requiredTopologyLevel"), constraint.get("preferredTopologyLevel")
+        if required or preferred:
+            covered.update(leaves)
+        if required:
+            problem.together.append(Together(leaves, tuple(known[: known.index(required) + 1])))
+        if preferred and name is not None:
+            problem.preferred[name] = Together(leaves, tuple(known[: known.index(preferred) + 1]))
 
-    found = []
     for name, written in [("", spec), *((one["name"], one) for one in spec.get("subGroups", []))]:
-        level = written.get("topologyConstraint", {}).get("requiredTopologyLevel")
-        if level:
-            found.append(Together(leaves(name), until(level)))
-    for one in spec.get("topologyConstraints", {}).get("subGroupSets", []):
-        level = one["constraint"].get("requiredTopologyLevel")
-        if level:
-            held = frozenset().union(*(leaves(name) for name in one["subGroups"]))
-            found.append(Together(held, until(level)))
-    return found
+        if "topologyConstraint" in written:
+            hold(problem.leaves(name), written["topologyConstraint"], name)
+    older = spec.get("topologyConstraints", {})
+    for name, constraint in older.get("subGroups", {}).items():
+        hold(problem.leaves(name), constraint, name)
+    for one in older.get("subGroupSets", []):
+        hold(frozenset().union(*(problem.leaves(name) for name in one["subGroups"])), one["constraint"])
+    rest = problem.leaves() - covered
+    if "global" in older and rest:
+        hold(rest, older["global"], "" if rest == problem.leaves() else None)

@@ -21,8 +21,16 @@ __all__ = [
     "note",
 ]
 
+_MAX_FLOAT = 1.7976931348623157e308
+
 # What may stand where Kubernetes has a resource.Quantity. `quantity.parse` gives it a meaning.
-Amount = Annotated[str | int | float, msgspec.Meta(extra_json_schema={"x-muster-type": "quantity"})]
+# Numbers are those that JSON readers agree on: whole ones of 64 bits, and finite ones.
+Amount = Annotated[
+    str
+    | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+    | Annotated[float, msgspec.Meta(ge=-_MAX_FLOAT, le=_MAX_FLOAT)],
+    msgspec.Meta(extra_json_schema={"x-muster-type": "quantity"}),
+]
 
 # Kubernetes writes RFC 3339.
 Time = datetime

@@ -77,12 +77,12 @@ def _inside(folder: str) -> list[str]:
 
 def _documents(file: str, limits: Limits) -> list[Document]:
     try:
-        return read(_bytes(file, limits), limits)
+        return read(read_bytes(file, limits), limits)
     except UnreadableInput as error:
         return [Document(1, 1, None, [Problem("", error.message, error.hint)], [], "")]
 
 
-def _bytes(file: str, limits: Limits) -> bytes:
+def read_bytes(file: str, limits: Limits) -> bytes:
     """At most one byte more than the limit, which is enough to see that there are too many."""
     most = limits.max_file_bytes + 1
     if file == STDIN:

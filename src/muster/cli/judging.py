@@ -119,5 +119,5 @@ def tell_skipped(checked: Sequence[Checked]) -> None:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """`1 pod`, `2,000 pods`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

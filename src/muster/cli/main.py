@@ -18,10 +18,18 @@ TRACEBACK_VARIABLE = "MUSTER_TRACEBACK"
 _COMMANDS = {
     "validate": ("muster.cli.objects:validate", "say everything that is wrong with objects, and how to mend it"),
     "migrate": ("muster.cli.objects:migrate", "turn older spellings of a PodGroup into the normal one"),
+    "plan": ("muster.cli.plan:plan", "run one scheduling cycle over files: what goes where, and why the rest waits"),
+    "snapshot": ("muster.cli.replay:snapshot", "put a cluster into one file, without what is nobody's business"),
+    "replay": ("muster.cli.replay:replay", "run the cycle of a snapshot file again, bit for bit"),
     "crds": ("muster.cli.install:crds", "print the CustomResourceDefinitions to install"),
     "config": ("muster.cli.install:config", "print the effective configuration and where each value comes from"),
     "completion": ("muster.cli.install:completion", "print the completion script of a shell"),
 }
+
+
+def is_command(name: str) -> bool:
+    """Whether there is such a command."""
+    return name in _COMMANDS
 
 
 class Commands(click.Group):

@@ -76,7 +76,9 @@ def _row(one: Checked, violation: Violation) -> dict[str, Any]:
 
 
 def _say_checked(one: Checked, *, draw: bool) -> None:
-    if one.judgement.kind is None and not one.judgement.violations:
+    kind = one.judgement.kind
+    if not one.judgement.violations and (kind is None or not kind.ours):
+        # Of a cluster's pods and nodes only those are told that have something wrong with them.
         return
     tree = one.judgement.tree
     severities = [violation.severity for violation in one.judgement.violations]

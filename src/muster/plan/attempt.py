@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
 from muster.plan.demand import Needs, Stock, Ways, pods_of
@@ -59,10 +57,10 @@ class Progress:
 
     def domains(self, snapshot: Snapshot, leaves: Sequence[int], topology: int, level: int) -> frozenset[int]:
         """The domains of a level that placed pods of these leaves are in; NONE when one is in no domain."""
-        nodes = [node for leaf in leaves for node in self.nodes.get(leaf, ())]
-        if not nodes:
+        if not self.nodes:
             return frozenset()
-        return frozenset(np.unique(snapshot.topologies[topology].levels[level].domain_of[nodes]).tolist())
+        nodes = [node for leaf in leaves for node in self.nodes.get(leaf, ())]
+        return frozenset(snapshot.topologies[topology].levels[level].domain_of[nodes].tolist())
 
 
 @dataclass

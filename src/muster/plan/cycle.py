@@ -15,10 +15,10 @@ from muster.plan.budget import Budget
 from muster.plan.invariants import Checker
 from muster.plan.layout import BINPACK, over_nodes, slice_rows
 from muster.plan.ledger import Ledger, Taking
-from muster.plan.outcome import Code, Outcome, Placement, Plan, Reason, RowOutcome, Verdict
+from muster.plan.outcome import Code, Outcome, Outcomes, Placement, Plan, Reason, RowOutcome, Verdict
 from muster.plan.proof import Proof
 from muster.plan.reasons import reason_of, reason_of_issue
-from muster.plan.tally import leaves_below, missing_children, rows_of, waiting_for_pods, whole_rows
+from muster.plan.tally import Settled, leaves_below, missing_children, rows_of, whole_rows
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.room import Amounts
 
@@ -58,7 +58,7 @@ class Memory:
     snapshot: Snapshot | None = None
     room: Amounts = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     said: dict[Key, Remembered] = field(default_factory=dict)
-    settled: dict[Key, tuple[Gang, Outcome]] = field(default_factory=dict)
+    settled: Settled = field(default_factory=Settled)
 
 
 def schedule(snapshot: Snapshot, policy: Policy | None = None, memory: Memory | None = None) -> tuple[Plan, Memory]:
@@ -74,8 +74,7 @@ def schedule(snapshot: Snapshot, policy: Policy | None = None, memory: Memory | 
                 cycle.try_surplus(turn.gang)
             else:
                 cycle.try_minimum(turn.gang)
-    plan = cycle.plan()
-    return plan, cycle.memory(plan)
+    return cycle.plan(), cycle.memory()
 
 
 class Turn(NamedTuple):
@@ -186,8 +185,9 @@ class _Cycle:
     def order(self) -> list[Turn]:
         """By priority, then minimums before surplus, then age, then name (SPEC §7)."""
         turns = []
-        for number, gang in enumerate(self._snapshot.gangs):
-            if not gang.waiting or gang.held or not gang.ready[0]:
+        for number in self._snapshot.waiting:
+            gang = self._snapshot.gangs[number]
+            if gang.held or not gang.ready[0]:
                 continue
             if not gang.satisfied[0]:
                 turns.append(Turn(-gang.priority, False, gang.order, number, gang.lone_shape))
@@ -368,49 +368,32 @@ class _Cycle:
 
     def plan(self) -> Plan:
         """Everything that was decided."""
-        outcomes = tuple(self._outcome(number, gang) for number, gang in enumerate(self._snapshot.gangs))
-        return Plan(self._snapshot, outcomes, tuple(self._placements))
+        tried = {number: self._outcome(state) for number, state in self._states.items()}
+        tried.update((number, self._lone_outcome(number)) for number in self._lone)
+        settled = partial(self._memory.settled.of, snapshot=self._snapshot)
+        return Plan(self._snapshot, Outcomes(self._snapshot.gangs, tried, settled), tuple(self._placements))
 
-    def _outcome(self, number: int, gang: Gang) -> Outcome:
-        state = self._states.get(number)
-        if number in self._lone:
-            row = RowOutcome(True, 1, 0, gang.counts[0].total, None, None)
-            return Outcome(Verdict.PLACED, True, (row,), tuple(map(reason_of_issue, gang.notes)))
-        if state is None:
-            known = self._memory.settled.get(gang.key)
-            return known[1] if known is not None and known[0] is gang else self._settled(gang)
+    def _lone_outcome(self, number: int) -> Outcome:
+        gang = self._snapshot.gangs[number]
+        row = RowOutcome(True, 1, 0, gang.counts[0].total, None, None)
+        return Outcome(Verdict.PLACED, True, (row,), tuple(map(reason_of_issue, gang.notes)))
+
+    def _outcome(self, state: _State) -> Outcome:
         rows = rows_of(state.progress, self._snapshot, state.unknown_wishes)
-        reasons = [*state.reasons, *map(reason_of_issue, gang.notes)]
+        reasons = [*state.reasons, *map(reason_of_issue, state.gang.notes)]
         if state.nominated:
             reasons.insert(0, Reason(Code.WAITING_FOR_ROOM, 0))
         return Outcome(state.verdict, rows[0].satisfied, rows, tuple(reasons), state.proof, state.steps)
 
-    def _settled(self, gang: Gang) -> Outcome:
-        """A gang that was not tried: it is held, not ready, or has nothing that waits."""
-        rows = rows_of(Progress(gang), self._snapshot, frozenset())
-        reasons = [reason_of_issue(issue) for issue in gang.held]
-        verdict = Verdict.HELD
-        if gang.satisfied[0] and not gang.held:
-            verdict = Verdict.PLACED
-        elif not gang.held:
-            reasons += waiting_for_pods(gang)
-        reasons += map(reason_of_issue, gang.notes)
-        return Outcome(verdict, rows[0].satisfied, rows, tuple(reasons))
-
-    def memory(self, plan: Plan) -> Memory:
+    def memory(self) -> Memory:
         """What the next cycle may know of this one."""
-        settled = {
-            gang.key: (gang, outcome)
-            for number, (gang, outcome) in enumerate(zip(self._snapshot.gangs, plan.outcomes, strict=True))
-            if number not in self._states and number not in self._lone
-        }
-        return Memory(self._snapshot, self._checker.room, self._said, settled)
+        return Memory(self._snapshot, self._checker.room, self._said, self._memory.settled)
 
 
 def _matched(pods: range, nodes: list[int], nominated: tuple[int, ...]) -> tuple[int, ...]:
     """The nodes, given to the pods such that a pod that was nominated to one of them gets it."""
     wanted = [nominated[pod] for pod in pods]
-    if all(node == NONE for node in wanted):
+    if max(wanted) == NONE:
         return tuple(nodes)
     left = list(nodes)
     found: list[int] = []

@@ -27,9 +27,18 @@ class Checker:
 
     def faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """What is wrong with these decisions for a gang; when nothing is, they are entered in the account."""
-        found = [*self._room(gang, placements), *self._shapes(gang, placements)]
-        found += [*self._pods(gang, placements), *self._together(gang, placements), *self._whole(gang, placements)]
+        nodes, asked = self._asked(gang, placements)
+        by_leaf = self._nodes(gang, placements)
+        found = [
+            *self._room(nodes, asked, nominated=any(placement.nominated for placement in placements)),
+            *self._shapes(gang, placements),
+            *self._pods(gang, placements),
+            *self._together(gang, placements, by_leaf),
+            *self._whole(gang, by_leaf),
+        ]
         if not found:
+            self._free[nodes] -= asked
+            self._with_releasing[nodes] -= asked
             self._enter(gang, placements)
         return found
 
@@ -63,10 +72,8 @@ class Checker:
         """What is left of everything, the room of terminating pods included."""
         return self._with_releasing
 
-    def _room(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+    def _room(self, nodes: list[int], asked: Amounts, *, nominated: bool) -> list[str]:
         """1. No decision over-commits a node in any resource, pods included."""
-        nodes, asked = self._asked(gang, placements)
-        nominated = any(placement.nominated for placement in placements)
         free = (self._with_releasing if nominated else self._free)[nodes]
         over = (asked > 0) & (free < asked)
         if not over.any():
@@ -79,6 +86,10 @@ class Checker:
     def _asked(self, gang: int, placements: Sequence[Placement]) -> tuple[list[int], Amounts]:
         """The nodes that get pods, and what is asked of each."""
         waiting = self._snapshot.gangs[gang].waiting
+        if len(placements) == 1:
+            pods = Counter(placements[0].nodes)
+            ask = self._snapshot.asks[waiting[placements[0].batch].shape]
+            return list(pods), np.array(list(pods.values()), dtype=np.int64)[:, None] * ask
         nodes = list(dict.fromkeys(node for placement in placements for node in placement.nodes))
         place_of = {node: at for at, node in enumerate(nodes)}
         asked = np.zeros((len(nodes), len(self._snapshot.resources)), dtype=np.int64)
@@ -121,7 +132,7 @@ class Checker:
             nodes.setdefault(known.waiting[placement.batch].leaf, []).extend(placement.nodes)
         return nodes
 
-    def _together(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+    def _together(self, gang: int, placements: Sequence[Placement], nodes: dict[int, list[int]]) -> list[str]:
         """3. No decision violates a required level at any tree node, counting all placed pods."""
         known = self._snapshot.gangs[gang]
         holds = [hold for hold in known.holds if hold.required != NONE]
@@ -129,7 +140,6 @@ class Checker:
             return []
         wrong = []
         touched = {known.waiting[placement.batch].leaf for placement in placements}
-        nodes = self._nodes(gang, placements)
         for hold in holds:
             if touched.isdisjoint(hold.leaves):
                 continue
@@ -139,11 +149,11 @@ class Checker:
                 wrong.append(f"row {hold.row} lies in {len(domains)} domains of its required level")
         return wrong
 
-    def _whole(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+    def _whole(self, gang: int, by_leaf: dict[int, list[int]]) -> list[str]:
         """4. No bind is sent for a gang that is not satisfied after it."""
         known = self._snapshot.gangs[gang]
         pods = [0] * len(known.tree.nodes)
-        for leaf, nodes in self._nodes(gang, placements).items():
+        for leaf, nodes in by_leaf.items():
             pods[leaf] += len(nodes)
         for leaf, counts in known.counts.items():
             pods[leaf] += counts.succeeded
@@ -155,9 +165,6 @@ class Checker:
             batch = known.waiting[placement.batch]
             self._sent.setdefault(gang, {}).setdefault(batch.leaf, []).extend(placement.nodes)
             self._bound.setdefault(gang, {}).setdefault(placement.batch, set()).update(placement.pods)
-        nodes, asked = self._asked(gang, placements)
-        self._free[nodes] -= asked
-        self._with_releasing[nodes] -= asked
 
     def refutes(self, proof: Certificate, *, releasing: bool = False) -> bool:
         """Whether a certificate holds: counted again, some bound has no domain left, or there is too little in all."""

@@ -1,8 +1,10 @@
 """What a cycle comes to: a Plan, as a value. Words are made of it elsewhere."""
 
 import enum
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from muster.api.tree import NONE
 from muster.plan.model import Dimension
@@ -96,17 +98,39 @@ class Outcome:
     steps: int = 0
 
 
+class Outcomes(Sequence[Outcome]):
+    """One outcome per gang, in the order of the snapshot. Those of gangs that nobody tried are made when asked for."""
+
+    def __init__(self, gangs: Sequence[Gang], tried: Mapping[int, Outcome], settled: Callable[[Gang], Outcome]) -> None:
+        self._gangs, self._tried, self._settled = gangs, tried, settled
+
+    def __len__(self) -> int:
+        return len(self._gangs)
+
+    @overload
+    def __getitem__(self, at: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Outcome]: ...
+    def __getitem__(self, at: int | slice) -> Outcome | list[Outcome]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(len(self))[at]]
+        number = range(len(self))[at]
+        found = self._tried.get(number)
+        return found if found is not None else self._settled(self._gangs[number])
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What to do: outcomes in the order of the snapshot's gangs, placements in the order in which they were found."""
 
     snapshot: Snapshot
-    outcomes: tuple[Outcome, ...]
+    outcomes: Outcomes
     placements: tuple[Placement, ...]
 
     def of(self, key: tuple[str, str]) -> tuple[Gang, Outcome]:
         """One gang and what came of it. Raises KeyError."""
-        for gang, outcome in zip(self.snapshot.gangs, self.outcomes, strict=True):
-            if gang.key == key:
-                return gang, outcome
-        raise KeyError(key)
+        gangs = self.snapshot.gangs
+        number = bisect_left(gangs, key, key=lambda gang: gang.key)
+        if number == len(gangs) or gangs[number].key != key:
+            raise KeyError(key)
+        return gangs[number], self.outcomes[number]

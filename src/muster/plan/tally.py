@@ -4,8 +4,40 @@ from collections.abc import Sequence
 
 from muster.api.tree import NONE, satisfied
 from muster.plan.attempt import Progress
-from muster.plan.outcome import Code, Reason, RowOutcome
-from muster.snapshot.arrays import Counts, Gang, Snapshot
+from muster.plan.outcome import Code, Outcome, Reason, RowOutcome, Verdict
+from muster.plan.reasons import reason_of_issue
+from muster.snapshot.arrays import Counts, Gang, Key, Snapshot
+
+
+class Settled:
+    """Outcomes of gangs that were not tried: held, not ready, or nothing waits. Kept while a gang is the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[Gang, Outcome]] = {}
+
+    def of(self, gang: Gang, snapshot: Snapshot) -> Outcome:
+        """What there is to say of such a gang."""
+        known = self._known.get(gang.key)
+        if known is not None and known[0] is gang:
+            return known[1]
+        outcome = _settled(gang, snapshot)
+        if len(self._known) > 2 * len(snapshot.gangs):
+            # Most of them are gone.
+            self._known.clear()
+        self._known[gang.key] = (gang, outcome)
+        return outcome
+
+
+def _settled(gang: Gang, snapshot: Snapshot) -> Outcome:
+    rows = rows_of(Progress(gang), snapshot, frozenset())
+    reasons = [reason_of_issue(issue) for issue in gang.held]
+    verdict = Verdict.HELD
+    if gang.satisfied[0] and not gang.held:
+        verdict = Verdict.PLACED
+    elif not gang.held:
+        reasons += waiting_for_pods(gang)
+    reasons += map(reason_of_issue, gang.notes)
+    return Outcome(verdict, rows[0].satisfied, rows, tuple(reasons))
 
 
 def rows_of(progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[int]) -> tuple[RowOutcome, ...]:

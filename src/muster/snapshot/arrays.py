@@ -101,13 +101,19 @@ class Gang:
         return self.created_ns, *self.key
 
     @cached_property
+    def nominated(self) -> bool:
+        """Whether room was reserved for some of its pods."""
+        return any(max(batch.nominated) != NONE for batch in self.waiting)
+
+    @cached_property
     def present(self) -> tuple[int, ...]:
         """Per row: the pods of a leaf that count as there, placed or succeeded."""
-        nothing = Counts()
-        return tuple(
-            len(self.placed.get(row, NOBODY).nodes) + self.counts.get(row, nothing).succeeded
-            for row in range(len(self.tree.nodes))
-        )
+        found = [0] * len(self.tree.nodes)
+        for leaf, counts in self.counts.items():
+            found[leaf] = counts.succeeded
+        for leaf, placed in self.placed.items():
+            found[leaf] += len(placed.nodes)
+        return tuple(found)
 
     @cached_property
     def pending(self) -> tuple[int, ...]:
@@ -152,7 +158,7 @@ class Gang:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """One moment of the cluster, as a cycle sees it."""
+    """One moment of the cluster, as a cycle sees it. Gangs stand in the order of their keys."""
 
     now_ns: int
     nodes: tuple[str, ...]
@@ -166,6 +172,11 @@ class Snapshot:
     liked: Mapping[int, Scores]
     topologies: tuple[Domains, ...]
     gangs: tuple[Gang, ...]
+
+    @cached_property
+    def waiting(self) -> tuple[int, ...]:
+        """The gangs that have something that waits."""
+        return tuple(number for number, gang in enumerate(self.gangs) if gang.waiting)
 
     def domain_path(self, topology: int, level: int, domain: int) -> str:
         """The domain in words: `zone-a/block-1`."""

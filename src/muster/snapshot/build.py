@@ -38,6 +38,9 @@ class Builder:
         self._shapes: list[Shape] = []
         self._shape_of: dict[bytes, int] = {}
         self._gangs: dict[Key, Gang] = {}
+        # Those with something that waits; and all in order, None when it has to be found anew.
+        self._waiting: set[Key] = set()
+        self._keys: list[Key] | None = None
         self._allowed: dict[int, Mask] = {}
         self._behind_cordons: dict[int, Mask] = {}
         self._liked: dict[int, Scores] = {}
@@ -87,10 +90,14 @@ class Builder:
         for key in sorted(changed):
             group = world.groups.get(key)
             if group is None:
-                self._gangs.pop(key, None)
+                self._keys = None if self._gangs.pop(key, None) is not None else self._keys
+                self._waiting.discard(key)
                 continue
+            if key not in self._gangs:
+                self._keys = None
             members = world.members.get(key, {}).values()
-            self._gangs[key] = gang_of(key, group, members, world.invalid.get(key, ""), around)
+            gang = self._gangs[key] = gang_of(key, group, members, world.invalid.get(key, ""), around)
+            (self._waiting.add if gang.waiting else self._waiting.discard)(key)
 
     def _shape_number(self, facts: PodFacts) -> int:
         number = self._shape_of.get(facts.shape)
@@ -100,8 +107,10 @@ class Builder:
         return number
 
     def _arrays(self, now_ns: int) -> Snapshot:
-        gangs = tuple(self._gangs[key] for key in sorted(self._gangs))
-        waiting = sorted({batch.shape for gang in gangs for batch in gang.waiting})
+        if self._keys is None:
+            self._keys = sorted(self._gangs)
+        gangs = tuple(map(self._gangs.__getitem__, self._keys))
+        waiting = sorted({batch.shape for key in self._waiting for batch in self._gangs[key].waiting})
         for shape in waiting:
             if shape not in self._allowed:
                 self._look_at_shape(shape)

@@ -1,0 +1,246 @@
+"""A cluster as one file, and back: the objects of the mirror, the moment, and the configuration that decides.
+
+Pure: bytes in, bytes out. A recording holds only what muster reads, so there are no images, commands or variables of
+containers in it. Redacted, it also leaves out the annotations and labels that nothing refers to, and what people call
+their queues and containers. Names stay: without them nobody could read a plan.
+"""
+
+import gzip
+import io
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from muster import __version__
+from muster.api.cluster import (
+    POD_GROUP_ANNOTATION,
+    SUBGROUP_LABEL,
+    Container,
+    LabelRequirement,
+    LabelSelector,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+)
+from muster.api.model import Condition, Metadata
+from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
+from muster.api.queue import Queue
+from muster.api.topology import Topology
+from muster.errors import UnreadableInput
+from muster.snapshot.world import Key, World
+
+FORMAT, VERSION = "muster-snapshot", 1
+
+# Annotations whose value matters, and those of which only the presence does.
+_ANNOTATIONS = frozenset({POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION})
+_PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
+_GZIP_MAGIC = b"\x1f\x8b"
+
+Thing = TypeVar("Thing", bound=msgspec.Struct)
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a file says about itself before anything else of it is believed."""
+
+    format: str = ""
+    version: int = 0
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A PodGroup that was read with errors, and the first of them."""
+
+    namespace: str
+    name: str
+    error: str
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One moment of a cluster. Lists are sorted by namespace and name."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    made_by: str = f"muster {__version__}"
+    redacted: bool = True
+    now: str
+    now_ns: int
+    # As a configuration file has it; what is not about reading files.
+    config: dict[str, Any]
+    nodes: list[Node] = []
+    pods: list[Pod] = []
+    pod_groups: list[PodGroup] = []
+    topologies: list[Topology] = []
+    queues: list[Queue] = []
+    priority_classes: list[PriorityClass] = []
+    pod_disruption_budgets: list[PodDisruptionBudget] = []
+    invalid: list[Broken] = []
+
+
+def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool = True) -> Recording:
+    """The world at a moment."""
+    recording = Recording(
+        redacted=redact,
+        now=datetime.fromtimestamp(now_ns // 1_000_000_000, tz=UTC).isoformat().replace("+00:00", "Z"),
+        now_ns=now_ns,
+        config={key: value for key, value in config.items() if key != "input"},
+        nodes=_in_order(world.nodes),
+        pods=[world.pods[key].pod for key in sorted(world.pods)],
+        pod_groups=_in_order(world.groups),
+        topologies=_in_order(world.topologies),
+        queues=_in_order(world.queues),
+        priority_classes=_in_order(world.priority_classes),
+        pod_disruption_budgets=_in_order(world.budgets),
+        invalid=[Broken(namespace=key[0], name=key[1], error=world.invalid[key]) for key in sorted(world.invalid)],
+    )
+    return _redacted(recording) if redact else recording
+
+
+def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
+    """The mirror as it was."""
+    world = World(frozenset(schedulers))
+    errors: dict[Key, str] = {(one.namespace, one.name): one.error for one in recording.invalid}
+    plain = (
+        *(recording.topologies, recording.queues, recording.priority_classes),
+        *(recording.pod_disruption_budgets, recording.nodes, recording.pods),
+    )
+    for objects in plain:
+        for found in objects:
+            world.apply(found)
+    for group in recording.pod_groups:
+        key = (group.metadata.namespace or "default", group.metadata.name)
+        world.apply(group, error=errors.get(key, ""))
+    return world
+
+
+def written(recording: Recording, *, compress: bool = False) -> bytes:
+    """The file. The same recording always gives the same bytes."""
+    data = msgspec.json.format(msgspec.json.encode(recording), indent=1) + b"\n"
+    return gzip.compress(data, mtime=0) if compress else data
+
+
+def read_recording(data: bytes, most: int) -> Recording:
+    """A recording of at most so many bytes, compressed or not. Raises UnreadableInput that says what is wrong."""
+    text = _unpacked(data, most)
+    try:
+        header = msgspec.json.decode(text, type=Header)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        header = Header()
+    if header.format != FORMAT:
+        raise UnreadableInput("this is not a snapshot of muster", "make one with: muster snapshot -f … > FILE")
+    if header.version > VERSION:
+        raise UnreadableInput(
+            f"this snapshot has version {header.version}, and this muster reads up to version {VERSION}",
+            "use a newer muster, or make the snapshot again with this one",
+        )
+    try:
+        return msgspec.json.decode(text, type=Recording)
+    except msgspec.ValidationError as error:
+        raise UnreadableInput(f"the snapshot is damaged: {error}", "make it again with: muster snapshot") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise UnreadableInput(f"the snapshot is not JSON: {error}", "make it again with: muster snapshot") from None
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    """The JSON of a file; a small file that becomes a giant is refused, like a giant."""
+    if data.startswith(_GZIP_MAGIC):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+                data = packed.read(most + 1)
+        except (OSError, EOFError) as error:
+            raise UnreadableInput(f"the compressed snapshot is damaged: {error}", "make it again") from None
+    if len(data) > most:
+        raise UnreadableInput(
+            f"the snapshot has more than {most:,} bytes", "raise input.maxFileBytes in the configuration"
+        )
+    return data
+
+
+def _in_order(objects: Mapping[Any, Thing]) -> list[Thing]:
+    return [objects[key] for key in sorted(objects)]
+
+
+def _redacted(recording: Recording) -> Recording:
+    """What nothing in the recording refers to is left out; the plan stays the same."""
+    labels = _labels_of_nodes(recording)
+    chosen = _labels_of_pods(recording)
+    return structs.replace(
+        recording,
+        nodes=[_node(node, labels) for node in recording.nodes],
+        pods=[_pod(pod, chosen) for pod in recording.pods],
+        pod_groups=[_group(group) for group in recording.pod_groups],
+        topologies=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.topologies],
+        queues=[
+            structs.replace(one, metadata=_metadata(one.metadata), spec=structs.replace(one.spec, display_name=""))
+            for one in recording.queues
+        ],
+        priority_classes=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.priority_classes],
+        pod_disruption_budgets=[
+            structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.pod_disruption_budgets
+        ],
+    )
+
+
+def _labels_of_nodes(recording: Recording) -> frozenset[str]:
+    """The labels of nodes that some Topology, nodeSelector or affinity asks about."""
+    found = {level.node_label for topology in recording.topologies for level in topology.spec.levels}
+    for pod in recording.pods:
+        found.update(pod.spec.node_selector)
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+        if affinity is None:
+            continue
+        required = affinity.required_during_scheduling_ignored_during_execution
+        terms: list[NodeSelectorTerm] = list(required.node_selector_terms) if required else []
+        terms += [one.preference for one in affinity.preferred_during_scheduling_ignored_during_execution]
+        found.update(one.key for term in terms for one in term.match_expressions)
+    return frozenset(found)
+
+
+def _labels_of_pods(recording: Recording) -> frozenset[str]:
+    """The labels of pods that muster or a budget asks about."""
+    found = {SUBGROUP_LABEL}
+    for budget in recording.pod_disruption_budgets:
+        selector = budget.spec.selector or LabelSelector()
+        asked: list[LabelRequirement] = selector.match_expressions
+        found.update(selector.match_labels, (one.key for one in asked))
+    return frozenset(found)
+
+
+def _metadata(metadata: Metadata, labels: frozenset[str] = frozenset()) -> Metadata:
+    annotations = {key: value for key, value in metadata.annotations.items() if key in _ANNOTATIONS}
+    annotations |= {key: "" for key in metadata.annotations if key in _PRESENT_ANNOTATIONS}
+    return structs.replace(
+        metadata,
+        resource_version="",
+        labels={key: value for key, value in metadata.labels.items() if key in labels},
+        annotations=annotations,
+    )
+
+
+def _node(node: Node, labels: frozenset[str]) -> Node:
+    conditions = [Condition(type=one.type, status=one.status) for one in node.status.conditions if one.type == "Ready"]
+    status = structs.replace(node.status, conditions=conditions)
+    return structs.replace(node, metadata=_metadata(node.metadata, labels), status=status)
+
+
+def _pod(pod: Pod, labels: frozenset[str]) -> Pod:
+    spec = structs.replace(
+        pod.spec, containers=_nameless(pod.spec.containers), init_containers=_nameless(pod.spec.init_containers)
+    )
+    return structs.replace(pod, metadata=_metadata(pod.metadata, labels), spec=spec)
+
+
+def _nameless(containers: Iterable[Container]) -> list[Container]:
+    return [structs.replace(container, name="") for container in containers]
+
+
+def _group(group: PodGroup) -> PodGroup:
+    """Of the status only what is read back stays."""
+    status = PodGroupStatus(
+        start_time=group.status.start_time,
+        sub_groups=[structs.replace(one, reason="", message="") for one in group.status.sub_groups],
+    )
+    return structs.replace(group, metadata=_metadata(group.metadata), status=status)

@@ -1,0 +1,63 @@
+"""Every scenario file comes out as it claims, and a file that says something nobody understands is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.format import BadScenario, load, parse
+from scenarios.story import Story
+
+FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario(path):
+    Story(load(path)).play()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_file_name_is_the_claim(path):
+    words = "".join(letter if letter.isalnum() else " " for letter in load(path).claim.lower().replace("'", ""))
+    assert path.stem == "-".join(words.split())
+
+
+GOOD = b"""
+claim: c
+why: w
+nodes: [{name: n, gpus: 1}]
+gangs: {g: {minMember: 1}}
+pods: [{gang: g, count: 1}]
+steps: [{expect: {gangs: {g: {verdict: Placed}}, bindings: 1}}]
+"""
+
+
+def test_a_good_scenario_passes_and_a_wrong_expectation_does_not():
+    Story(parse(GOOD)).play()
+    with pytest.raises(AssertionError, match="verdict"):
+        Story(parse(GOOD.replace(b"Placed", b"Infeasible"))).play()
+    with pytest.raises(AssertionError, match="bindings"):
+        Story(parse(GOOD.replace(b"bindings: 1", b"bindings: 2"))).play()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param(b"claim:", b"clam:", id="header"),
+        pytest.param(b"gpus:", b"gpu:", id="node"),
+        pytest.param(b"count:", b"cuont:", id="pod"),
+        pytest.param(b"expect:", b"expects:", id="step"),
+        pytest.param(b"verdict:", b"Verdict:", id="expectation"),
+        pytest.param(b"bindings: 1", b"bindings: many", id="type"),
+        pytest.param(b"steps: [{expect: {gangs: {g: {verdict: Placed}}, bindings: 1}}]", b"steps: []", id="no steps"),
+        pytest.param(b"why: w", b"why: w\nwhy: x", id="twice"),
+    ],
+)
+def test_a_misspelled_key_fails_loudly(right, wrong):
+    with pytest.raises(BadScenario):
+        parse(GOOD.replace(right, wrong))
+
+
+def test_deleting_what_is_not_there_fails():
+    scenario = parse(GOOD.replace(b"steps: [{", b"steps: [{delete: [pod/nobody], "))
+    with pytest.raises(AssertionError, match="nobody"):
+        Story(scenario).play()

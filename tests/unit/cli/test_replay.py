@@ -1,0 +1,197 @@
+"""`muster snapshot` and `muster replay`: the same plan from one file, bit for bit, and what is not in that file."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+SECRETIVE = """
+apiVersion: v1
+kind: Node
+metadata: {name: n, labels: {disk: ssd, owner: alice, zone: z1}, annotations: {note: private}}
+status:
+  allocatable: {cpu: 8, nvidia.com/gpu: 4}
+  conditions: [{type: Ready, status: "True", message: hello from the kubelet}]
+---
+apiVersion: kai.scheduler/v1alpha1
+kind: Topology
+metadata: {name: t}
+spec: {levels: [{nodeLabel: zone}]}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: g, annotations: {kai.scheduler/topology: t, kai.scheduler/top-owner-metadata: "who: bob"}}
+spec: {minMember: 1, topologyConstraint: {requiredTopologyLevel: zone}}
+status: {startTime: "2026-01-31T12:00:00Z", phase: Running, subGroups: [{name: "", core: true, message: private}]}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: broken}
+spec: {minMember: -1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: g-0, creationTimestamp: "2026-01-31T12:00:00.123456Z", labels: {team: crimson, app: web},
+           annotations: {pod-group-name: g, notes: private}}
+spec:
+  nodeSelector: {disk: ssd}
+  containers:
+    - name: my-model
+      image: registry/private:1
+      env: [{name: TOKEN, value: private}]
+      resources: {requests: {cpu: 100m, nvidia.com/gpu: 1}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: b}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: default-queue}
+spec: {displayName: private}
+"""
+
+
+@pytest.fixture
+def kept(muster, tmp_path):
+    """Takes a snapshot of a text and gives the file."""
+
+    def keep(text, *args, name="cycle.json"):
+        file = tmp_path / name
+        run = muster("snapshot", "-f", "-", "--to", file, *args, stdin=text)
+        assert run.code in (0, 1)
+        assert run.out == ""
+        return file
+
+    return keep
+
+
+@pytest.mark.parametrize("name", ["cycle.json", "cycle.json.gz"])
+@pytest.mark.parametrize("redact", [[], ["--no-redact"]], ids=["redacted", "whole"])
+@pytest.mark.parametrize("source", [SECRETIVE, EXAMPLES], ids=["text", "examples"])
+def test_the_same_plan_bit_for_bit(muster, tmp_path, source, redact, name):
+    """Every form of the output, and the exit code, are those of `plan` on the original."""
+    given = ("-f", source) if isinstance(source, Path) else ("-f", "-")
+    stdin = "" if isinstance(source, Path) else source
+    muster("snapshot", *given, "--to", tmp_path / name, *redact, stdin=stdin)
+    for form in ("json", "yaml", "name"):
+        original = muster("plan", *given, "-o", form, stdin=stdin)
+        again = muster("replay", tmp_path / name, "-o", form)
+        assert again.out == original.out != ""
+        assert again.code == original.code
+
+
+def test_a_snapshot_of_a_snapshot_is_the_same(muster, kept, tmp_path):
+    """The same input gives the same bytes, on stdout and in a file."""
+    file = kept(SECRETIVE, "--now", "2026-01-31T12:00:00Z")
+    run = muster("snapshot", "-f", "-", "--now", "2026-01-31T12:00:00Z", stdin=SECRETIVE)
+    assert run.out == file.read_text()
+    assert json.loads(run.out)["now"] == "2026-01-31T12:00:00Z"
+    packed = kept(SECRETIVE, "--now", "2026-01-31T12:00:00Z", name="cycle.json.gz")
+    assert gzip.decompress(packed.read_bytes()) == file.read_bytes()
+
+
+def test_what_is_left_out(kept):
+    """Nothing that muster does not read is ever in the file; redacted, nothing that nothing refers to either."""
+    text = kept(SECRETIVE).read_text()
+    for word in ("private", "alice", "bob", "crimson", "my-model", "TOKEN", "kubelet"):
+        assert word not in text
+    for word in ("ssd", "z1", "web", "g-0", "startTime"):
+        assert word in text
+    whole = kept(SECRETIVE, "--no-redact").read_text()
+    assert "alice" in whole
+    assert "my-model" in whole
+    for word in ("TOKEN", "registry"):
+        assert word not in whole
+
+
+def test_the_configuration_travels_with_it(muster, kept, monkeypatch):
+    """What is set where the file is replayed changes nothing."""
+    text = "".join(
+        f"---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{allocatable: {{gpu: 2}}}}\n"
+        for name in ("a", "b")
+    )
+    text += "---\napiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+    for number in range(2):
+        text += (
+            f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: g-{number}, annotations: {{pod-group-name: g}}}}\n"
+            "spec: {schedulerName: mine, containers: [{resources: {requests: {gpu: 1}}}]}\n"
+        )
+    file = kept(text, "--set", "placement.strategy=spread", "--set", "schedulerNames=mine")
+    monkeypatch.setenv("MUSTER_PLACEMENT_STRATEGY", "binpack")
+    run = muster("replay", file, "-o", "json")
+    assert {one["node"] for one in run.json["bindings"]} == {"a", "b"}
+
+
+def test_an_invalid_gang_stays_invalid(muster, kept):
+    run = muster("replay", kept(SECRETIVE), "-o", "json")
+    assert run.code == 1
+    (broken,) = [one for one in run.json["podGroups"] if one["name"] == "broken"]
+    assert [one["code"] for one in broken["reasons"]] == ["Invalid"]
+
+
+def test_replay_says_what_to_do_next(muster, kept):
+    run = muster("replay", kept(SECRETIVE))
+    assert run.err.splitlines()[-1].startswith("next: muster replay ")
+    assert "default/g" in run.out
+
+
+def test_standard_input(muster, kept):
+    file = kept(SECRETIVE)
+    assert muster("replay", "-", "-o", "json", stdin=file.read_bytes()).out == muster("replay", file, "-o", "json").out
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        pytest.param(b"", "is not a snapshot", id="empty"),
+        pytest.param(b"apiVersion: v1\n", "is not a snapshot", id="YAML"),
+        pytest.param(b'{"kind": "List"}', "is not a snapshot", id="other JSON"),
+        pytest.param(b'["muster-snapshot"]', "is not a snapshot", id="a list"),
+        pytest.param(b"[" * 100_000, "is not a snapshot", id="deep"),
+        pytest.param(b"\xff\xfe", "is not a snapshot", id="no text"),
+        pytest.param(b'{"format": "muster-snapshot", "version": 99}', "has version 99", id="newer"),
+        pytest.param(b'{"format": "muster-snapshot", "version": 1}', "is damaged", id="parts missing"),
+        pytest.param(b'{"format": "muster-snapshot", "version": 1, "now": 5}', "is damaged", id="wrong type"),
+        pytest.param(b"\x1f\x8bnonsense", "is damaged", id="broken compression"),
+        pytest.param(gzip.compress(b" " * 1000)[:-9], "is damaged", id="cut off"),
+        pytest.param(
+            b'{"format": "muster-snapshot", "version": 1, "now": "", "nowNs": 0, "config": {"placement": {"x": 1}}}',
+            "placement.x is not a known field",
+            id="bad configuration",
+        ),
+    ],
+)
+def test_files_that_are_no_snapshot(muster, tmp_path, data, words):
+    """A sentence that says what is wrong and what to do, and exit code 2."""
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    run = muster("replay", file)
+    assert (run.code, run.out) == (2, "")
+    assert words in run.err
+    assert "→" in run.err
+
+
+def test_a_small_file_that_becomes_a_giant_is_refused(muster, tmp_path):
+    file = tmp_path / "bomb.gz"
+    file.write_bytes(gzip.compress(b" " * 10_000_000))
+    run = muster("replay", file, "--set", "input.maxFileBytes=1000000")
+    assert run.code == 2
+    assert "more than 1,000,000 bytes" in run.err
+
+
+def test_a_file_that_can_not_be_written(muster):
+    run = muster("snapshot", "-f", "-", "--to", "no-such-folder/x.json", stdin=SECRETIVE)
+    assert run.code == 2
+    assert "can't write no-such-folder/x.json" in run.err
+
+
+def test_numbers_beyond_64_bits_do_not_break_the_file(muster, kept):
+    """Whoever reads the file reads the same."""
+    text = SECRETIVE.replace("spec:\n  nodeSelector", "spec:\n  priority: 99999999999999999999999\n  nodeSelector")
+    run = muster("replay", kept(text), "-o", "json")
+    assert run.code in (0, 1)

@@ -99,9 +99,9 @@ class Story:
             if kind == "PodGroup" and name != gang.key[1]:
                 continue
             if kind == "Pod" and (space, name) in sent and name not in mine:
-                document = copy.deepcopy(document)
-                document["spec"]["nodeName"] = sent[space, name][0]
-            others.append(document)
+                others.append({**document, "spec": {**document["spec"], "nodeName": sent[space, name][0]}})
+            else:
+                others.append(document)
         waited = any(nominated for _, nominated in sent.values())
         return [f"{gang.key[1]}: {fault}" for fault in read(others, soon=waited).faults(mine)]
 

@@ -8,20 +8,8 @@ from hypothesis import strategies as st
 
 from muster.api.kinds import kind_of, read_object
 from muster.api.tree import NONE
-from muster.decisions import (
-    LONGEST,
-    NOT_TRIED,
-    PRECEDENCE,
-    Bind,
-    Evict,
-    Nominate,
-    amount_in_words,
-    decide,
-    document_of,
-    foremost,
-    sentence,
-    told,
-)
+from muster.decisions.plan import Bind, Evict, Nominate, decide, document_of
+from muster.decisions.words import LONGEST, NOT_TRIED, PRECEDENCE, amount_in_words, foremost, sentence, told
 from muster.plan.cycle import schedule
 from muster.plan.model import Dimension
 from muster.plan.outcome import Code, Outcome, Reason, Verdict

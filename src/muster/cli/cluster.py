@@ -21,7 +21,8 @@ from muster.api.validation import ERROR, Judgement, Violation
 from muster.cli.files import Source, read_objects
 from muster.cli.judging import Checked, check_all, name_of, plural
 from muster.config import Config
-from muster.decisions import DRAIN, NOT_TRIED, Evict
+from muster.decisions.plan import DRAIN, Evict
+from muster.decisions.words import NOT_TRIED
 from muster.errors import UsageError
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Plan

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from muster.api.tree import NONE
 from muster.cli.judging import plural
 from muster.cli.render import columns, sayable
-from muster.decisions import Told, core_rows, domain_of, foremost, sentence, told
+from muster.decisions.plan import core_rows, domain_of
+from muster.decisions.words import Told, foremost, sentence, told
 from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.domains import Domains

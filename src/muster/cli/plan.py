@@ -20,7 +20,7 @@ from muster.cli.judging import plural, tell_skipped, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.picture import pictures, table, whys
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, tell
-from muster.decisions import Bind, Decision, Evict, Nominate, decide, document_of
+from muster.decisions.plan import Bind, Decision, Evict, Nominate, decide, document_of
 from muster.errors import UsageError
 from muster.plan.outcome import Plan, Verdict
 from muster.snapshot.gangs import since_epoch_ns

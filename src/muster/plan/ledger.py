@@ -88,7 +88,7 @@ class Ledger:
             copies = free if ask == 1 else free // ask
             found = copies if found is None else np.minimum(found, copies)
         assert found is not None, "every pod asks for one of `pods`"
-        counted: npt.NDArray[np.int32] = np.where(allowed, np.maximum(found, 0), 0).astype(np.int32, copy=False)
+        counted: npt.NDArray[np.int32] = np.where(allowed, np.clip(found, 0, _SMALL), 0).astype(np.int32, copy=False)
         return counted
 
     def take(self, taking: Taking) -> None:

@@ -26,6 +26,9 @@ from muster.snapshot.domains import Domains
 
 Table = npt.NDArray[np.int64]
 
+# Products up to here fit 64 bits; a pod that uses more slots than this uses no more than this in the account.
+_EXACT, _HEAVIEST = 2**62, 2**40
+
 
 class Dimension(NamedTuple):
     """What is counted: copies of `shape`, or multiples of `amount` base units of `resource` (then shape is NONE)."""
@@ -100,14 +103,20 @@ class Model:
                     slots.append(np.where(allowed[takers].any(axis=0), np.maximum(self.free[resource] // amount, 0), 0))
                     weights.append(asks[:, resource] // amount)
         self.active = active
-        self.slots = np.array(slots).reshape(len(self.dimensions), len(self.rows))
-        self.weights = np.array(weights).reshape(len(self.dimensions), len(self.shapes))
+        self.weights = np.minimum(np.array(weights).reshape(len(self.dimensions), len(self.shapes)), _HEAVIEST)
+        # Nobody needs more of one node than all parts together, and so the sums stay small.
+        pods = np.array([sum(p.pods for p in self.problem.parts if p.shape == shape) for shape in self.shapes])
+        most = (self.weights * pods).sum(axis=1)
+        self.slots = np.minimum(np.array(slots).reshape(len(self.dimensions), len(self.rows)), most[:, None])
 
     def _binding(self, asks: Table) -> list[int]:
         """The resources that can run out. One is left out when on every node another one runs out no later."""
-        totals = np.zeros(asks.shape[1], dtype=np.int64)
-        for part in self.problem.parts:
-            totals += asks[self.shapes.index(part.shape)] * part.pods
+        pods = {shape: sum(part.pods for part in self.problem.parts if part.shape == shape) for shape in self.shapes}
+        # In numbers without limits, as pods may ask for absurd amounts.
+        totals = [
+            sum(int(ask) * count for ask, count in zip(asks[:, resource], pods.values(), strict=True))
+            for resource in range(asks.shape[1])
+        ]
         active = [int(resource) for resource in np.flatnonzero(asks.any(axis=0))]
         # The one that everybody asks for the least copies of is looked at last, so that it stays.
         active.sort(key=lambda resource: (-int((self.free[resource] // asks[:, resource].max()).sum()), resource))
@@ -125,6 +134,9 @@ class Model:
         if (asks[asking, other] == 0).any():
             return False
         most = max(Fraction(int(asks[row, resource]), int(asks[row, other])) for row in np.flatnonzero(asking))
+        largest = max(int(abs(self.free[which]).max(initial=0)) for which in (other, resource))
+        if largest * max(most.numerator, most.denominator) > _EXACT:
+            return False
         return bool((self.free[other] * most.numerator <= self.free[resource] * most.denominator).all())
 
 

@@ -57,6 +57,8 @@ class Reason(NamedTuple):
     level: int = NONE
     domain: int = NONE
     dimension: Dimension | None = None
+    # What the whole cluster has of it.
+    total: int | None = None
     detail: str = ""
     pod: str = ""
     surplus: bool = False

@@ -47,7 +47,8 @@ def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
     else:
         code = Code.INSUFFICIENT
     if proof.near:
-        return _near(proof.near[0], code, surplus)
+        same = proof.near[0].dimension == nearest.dimension
+        return _near(proof.near[0], code, surplus)._replace(total=proof.total if same else None)
     return Reason(
         code,
         proof.row or row,
@@ -57,6 +58,7 @@ def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
         proof.level,
         nearest.domain,
         nearest.dimension,
+        proof.total,
         surplus=surplus,
     )
 

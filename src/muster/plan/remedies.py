@@ -140,7 +140,8 @@ class _Trial:
                 continue
             rows = range(len(gang.tree.nodes))
             placed = [len(gang.placed.get(row, NOBODY).nodes) for row in rows]
-            needed = core(gang.tree, placed, [gang.counts.get(row, Counts()).succeeded for row in rows])
+            succeeded = [gang.counts.get(row, Counts()).succeeded for row in rows]
+            needed = core(gang.tree, placed, succeeded, gang.was_core)
             if needed.floor_pods:
                 continue
             for row in reversed(rows):

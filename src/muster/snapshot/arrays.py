@@ -92,6 +92,8 @@ class Gang:
     waiting: tuple[Batch, ...] = ()
     placed: Mapping[int, Placed] = field(default_factory=dict)
     counts: Mapping[int, Counts] = field(default_factory=dict)
+    # Per row: whether it was core before, as the status tells; None when there is no status.
+    was_core: tuple[bool, ...] | None = None
     held: tuple[Issue, ...] = ()
     notes: tuple[Issue, ...] = ()
 

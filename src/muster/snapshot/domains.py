@@ -28,9 +28,13 @@ class Level(NamedTuple):
 
 
 class Domains(NamedTuple):
-    """One Topology over the nodes: `order[position]` is the node row that stands there; level 0 is the widest."""
+    """One Topology over the nodes: `order[position]` is the node row that stands there; level 0 is the widest.
+
+    `labels` are the node labels of the levels.
+    """
 
     name: str
+    labels: tuple[str, ...]
     order: Rows
     levels: tuple[Level, ...]
 
@@ -53,7 +57,7 @@ def domains_of(topology: Topology, nodes: Sequence[Node]) -> Domains:
     levels: list[Level] = []
     for depth in range(len(labels)):
         levels.append(_level(depth, order, ways, levels[-1] if levels else None))
-    return Domains(topology.metadata.name, np.array(order, dtype=np.int32), tuple(levels))
+    return Domains(topology.metadata.name, tuple(labels), np.array(order, dtype=np.int32), tuple(levels))
 
 
 def _way(node: Node, labels: Sequence[str]) -> tuple[str, ...]:

@@ -77,9 +77,18 @@ def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, 
         waiting=pods.batches(),
         placed=pods.placed(),
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
+        was_core=_was_core(group, tree),
         held=tuple(held),
         notes=tuple(notes),
     )
+
+
+def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:
+    """Core as the status has it: it is state, and sticky."""
+    if not group.status.sub_groups:
+        return None
+    named = {one.name for one in group.status.sub_groups if one.core}
+    return tuple(node.name in named for node in tree.nodes)
 
 
 def _age(facts: PodFacts) -> tuple[int, str]:

@@ -12,6 +12,10 @@ _POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 Request = dict[str, int]
 
+# More than this nobody has: amounts beyond it are cut off, so that sums of them stay within 64 bits. What a pod asks
+# for may be one more, and then fits nowhere.
+LARGEST = 2**52
+
 
 def request_of(spec: PodSpec) -> Request:
     """Amounts in base units, one pod included. Raises BadObject when an amount is no quantity.
@@ -36,7 +40,7 @@ def request_of(spec: PodSpec) -> Request:
         asked.update({name: amount for name, amount in whole.items() if name.startswith(_POD_LEVEL)})
     asked = _sum((asked, _amounts(spec.overhead)))
     asked[PODS] = 1
-    return {name: amount for name, amount in asked.items() if amount > 0}
+    return {name: min(amount, LARGEST + 1) for name, amount in asked.items() if amount > 0}
 
 
 def unsupported_fields(pod: Pod) -> list[str]:

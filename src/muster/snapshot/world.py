@@ -13,7 +13,7 @@ from muster.api.quantity import base_units
 from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
-from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, unsupported_fields
+from muster.snapshot.requests import LARGEST, PODS, Request, host_ports_of, request_of, unsupported_fields
 from muster.snapshot.room import HELD, RELEASING, Room
 from muster.snapshot.selectors import is_ready
 
@@ -75,10 +75,10 @@ class World:
     def apply(self, found: Any, *, deleted: bool = False, error: str = "") -> None:
         """An object that came, changed or went. Kinds that nobody asks about are not kept.
 
-        `error` is what a PodGroup was read with: such a gang is not tried.
+        `error` is what a PodGroup or a pod was read with: such a gang, or pod, is not tried.
         """
         if isinstance(found, Pod):
-            self._apply_pod(key_of(found.metadata), None if deleted else found)
+            self._apply_pod(key_of(found.metadata), None if deleted else found, error)
         elif isinstance(found, Node):
             self._apply_node(found, deleted)
         elif isinstance(found, PodGroup):
@@ -113,7 +113,7 @@ class World:
         if deleted or before is None or _looks(before) != _looks(node):
             self._nodes_changed = True
 
-    def _apply_pod(self, key: Key, pod: Pod | None) -> None:
+    def _apply_pod(self, key: Key, pod: Pod | None, error: str) -> None:
         before = self.pods.pop(key, None)
         if before is not None:
             self._hold(before, -1)
@@ -124,7 +124,7 @@ class World:
                     del self.members[before.gang]
         if pod is None:
             return
-        facts = self.pods[key] = self._facts(pod)
+        facts = self.pods[key] = self._facts(pod, error)
         self._hold(facts, 1)
         if facts.gang is not None:
             self._changed.add(facts.gang)
@@ -140,15 +140,15 @@ class World:
             if facts.ports:
                 _keep(self.ported, key_of(facts.pod.metadata), facts, sign < 0)
 
-    def _facts(self, pod: Pod) -> PodFacts:
+    def _facts(self, pod: Pod, error: str) -> PodFacts:
         name = pod.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
         ours = pod.spec.scheduler_name in self._schedulers or (not pod.spec.scheduler_name and bool(name))
         gang = (pod.metadata.namespace or DEFAULT_NAMESPACE, name) if ours and name else None
-        problem = ""
+        problem = error
         try:
             request = request_of(pod.spec)
-        except BadObject as error:
-            request, problem = {PODS: 1}, error.message
+        except BadObject as unread:
+            request, problem = {PODS: 1}, problem or unread.message
         return PodFacts(
             pod,
             state_of(pod),
@@ -200,7 +200,7 @@ def allocatable_of(node: Node) -> dict[str, int]:
     amounts = {PODS: _DEFAULT_PODS}
     for resource, amount in stated.items():
         try:
-            amounts[resource] = base_units(resource, amount)
+            amounts[resource] = min(base_units(resource, amount), LARGEST)
         except BadObject:
             amounts[resource] = 0
     return amounts

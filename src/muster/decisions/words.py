@@ -1,23 +1,21 @@
-"""A Plan in words: the decisions that follow from it, the document that `muster plan` prints, and why something waits.
+"""Sentences: the one place where a reason becomes words. Conditions, events, commands and the page say the same.
 
-The one place where sentences are made: conditions, events, the command line and the page say the same. A sentence is
-`<what is missing> · <where it is nearest> · <what would fix it>`, and never over 250 characters.
+A sentence is `<what is missing> · <where it is nearest> · <what would fix it>`, and never over 250 characters.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL
-from muster.api.tree import NONE, Constraint, core
+from muster.api.tree import NONE
 from muster.plan.model import Dimension
-from muster.plan.outcome import Code, Outcome, Plan, Reason, RowOutcome, Verdict
+from muster.plan.outcome import Code, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.requests import PODS
 
 LONGEST = 250
 # A gang that no action of this cycle looks at.
 NOT_TRIED = "NotTried"
-DRAIN = "drain"
 
 _BETWEEN = " · "
 _MOST_RESOURCES = 3
@@ -35,35 +33,7 @@ PRECEDENCE = (
 _RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
 # These say something about single pods or a wish; alone they keep no gang from its minimum.
 _REMARKS = frozenset({Code.PRIORITY_NOT_FOUND, Code.SET_ASIDE, Code.BAD_POD})
-_SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
-
-
-class Bind(NamedTuple):
-    """A pod goes to a node now."""
-
-    namespace: str
-    pod: str
-    node: str
-
-
-class Nominate(NamedTuple):
-    """Room is kept for a pod on a node that others are still leaving."""
-
-    namespace: str
-    pod: str
-    node: str
-
-
-class Evict(NamedTuple):
-    """A pod leaves its node, by an action, for the gang `beneficiary` (`namespace/name`) or for nobody."""
-
-    namespace: str
-    pod: str
-    action: str
-    beneficiary: str | None = None
-
-
-Decision = Bind | Nominate | Evict
+SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
 
 
 class Told(NamedTuple):
@@ -71,95 +41,6 @@ class Told(NamedTuple):
 
     reason: Reason
     others: int
-
-
-def decide(plan: Plan, evictions: Iterable[Evict] = ()) -> tuple[Decision, ...]:
-    """What is to be done: binds, nominations and evictions, each by namespace and pod."""
-    snapshot = plan.snapshot
-    binds: list[Bind] = []
-    nominations: list[Nominate] = []
-    for placement in plan.placements:
-        gang = snapshot.gangs[placement.gang]
-        names = gang.waiting[placement.batch].pods
-        for pod, node in zip(placement.pods, placement.nodes, strict=True):
-            words = gang.key[0], names[pod], snapshot.nodes[node]
-            if placement.nominated:
-                nominations.append(Nominate(*words))
-            else:
-                binds.append(Bind(*words))
-    leaving = sorted(evictions, key=lambda one: (one.namespace, one.pod, one.action, one.beneficiary or ""))
-    return (*sorted(binds), *sorted(nominations), *leaving)
-
-
-def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
-    """The plan as `muster plan -o json` prints it (SPEC §10). Equal plans give equal documents, to the byte.
-
-    `domain` is null where no constraint stands, nothing is placed, or what is placed lies in several domains;
-    `preferredMet` is null where there is no preference, nothing is placed, or the search could not tell. `asked`,
-    `best` and `where` are null where the code says it all.
-    """
-    decisions = decide(plan, evictions)
-    gangs = zip(plan.snapshot.gangs, plan.outcomes, strict=True)
-    return {
-        "bindings": [one._asdict() for one in decisions if isinstance(one, Bind)],
-        "nominations": [one._asdict() for one in decisions if isinstance(one, Nominate)],
-        "evictions": [
-            {"namespace": one.namespace, "pod": one.pod, "action": one.action, "for": one.beneficiary}
-            for one in decisions
-            if isinstance(one, Evict)
-        ],
-        "podGroups": [
-            _group(gang, outcome, plan.snapshot) for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
-        ],
-    }
-
-
-def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
-    chosen = core_rows(gang, outcome)
-    return {
-        "namespace": gang.key[0],
-        "name": gang.key[1],
-        "verdict": outcome.verdict.value,
-        "satisfied": outcome.satisfied,
-        "subGroups": [
-            {
-                "name": node.name,
-                "satisfied": row.satisfied,
-                "core": is_core,
-                "minimum": node.minimum,
-                "pods": {"total": row.total, "placed": row.placed, "pending": row.pending},
-                "domain": domain_of(row, snapshot) or None,
-                "preferredMet": row.preferred_met,
-            }
-            for node, row, is_core in zip(gang.tree.nodes, outcome.rows, chosen, strict=True)
-        ],
-        "reasons": [_reason(one, gang, snapshot) for one in told(outcome)],
-    }
-
-
-def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
-    reason = one.reason
-    counts = reason.code in _SHORT_OF_ROOM or (reason.code == Code.WAITING_FOR_PODS and reason.asked > 0)
-    return {
-        "code": reason.code,
-        "subGroup": gang.tree.nodes[reason.row].name,
-        "message": sentence(reason, gang, snapshot, one.others),
-        "asked": reason.asked if counts else None,
-        "best": reason.best if counts else None,
-        "where": _path(reason, snapshot) or None,
-    }
-
-
-def core_rows(gang: Gang, outcome: Outcome) -> tuple[bool, ...]:
-    """Per row: whether it is part of what makes up the minimum after the cycle."""
-    nothing = Counts()
-    succeeded = [gang.counts.get(row, nothing).succeeded for row in range(len(gang.tree.nodes))]
-    return core(gang.tree, [row.placed for row in outcome.rows], succeeded).nodes
-
-
-def domain_of(row: RowOutcome, snapshot: Snapshot) -> str:
-    """The path of the domain that a constrained tree node lies in, or nothing."""
-    return snapshot.domain_path(*row.domain) if row.domain is not None else ""
 
 
 def told(outcome: Outcome) -> list[Told]:
@@ -206,25 +87,15 @@ class _About:
         # The numbers behind long names must stay in the sentence; `where` has the whole path.
         name = self.node.name or "the gang"
         self.who = name if len(name) <= _LONG_NAME else name[: _LONG_NAME - 1] + "…"
-        self.path = _path(reason, snapshot)
+        self.path = path_of(reason, snapshot)
 
     @property
     def level(self) -> str:
-        """The level of the failed constraint as its author calls it, without the label's prefix."""
-        reason, tree = self.reason, self.gang.tree
+        """The level of the failed constraint: its label without the prefix."""
+        reason = self.reason
         if reason.topology == NONE or reason.level == NONE:
             return ""
-        written: list[tuple[bool, Constraint]] = []
-        for hold in self.gang.holds:
-            if (hold.topology, hold.required) == (reason.topology, reason.level):
-                constraint = tree.nodes[hold.row].constraint
-                if hold.beside:
-                    constraint = next((one.constraint for one in tree.together if one.members[0] == hold.row), None)
-                if constraint is not None:
-                    written.append((hold.row != reason.row, constraint))
-        if written:
-            return min(written, key=lambda one: one[0])[1].required.rpartition("/")[2]
-        return f"domain of level {reason.level + 1} of Topology {self.snapshot.topologies[reason.topology].name}"
+        return self.snapshot.topologies[reason.topology].labels[reason.level].rpartition("/")[2]
 
     @property
     def room(self) -> str:
@@ -242,7 +113,7 @@ class _About:
         return max(self.reason.asked - self.reason.best, 0)
 
 
-def _path(reason: Reason, snapshot: Snapshot) -> str:
+def path_of(reason: Reason, snapshot: Snapshot) -> str:
     if NONE in (reason.topology, reason.level, reason.domain):
         return ""
     return snapshot.domain_path(reason.topology, reason.level, reason.domain)
@@ -330,7 +201,8 @@ def _fragmented(about: _About) -> list[str]:
     level = about.level
     if not level or not about.path or not about.missing:
         return _no_arrangement(about)
-    what = f"{about.who} needs room for {about.room} in one {level}: the total is enough, but no single {level} is"
+    total = f" ({about.reason.total:,} in all)" if about.reason.total is not None else ""
+    what = f"{about.who} needs room for {about.room} in one {level}: the total{total} is enough, no single {level} is"
     return [what, f"nearest {about.nearest}", f"free room for {about.missing:,} more there, or relax the level"]
 
 

@@ -1,0 +1,128 @@
+"""The decisions that follow from a Plan, and the document that `muster plan` prints."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from muster.api.tree import core
+from muster.decisions.words import SHORT_OF_ROOM, Told, path_of, sentence, told
+from muster.plan.outcome import Code, Outcome, Plan, RowOutcome
+from muster.snapshot.arrays import Counts, Gang, Snapshot
+
+DRAIN = "drain"
+
+
+class Bind(NamedTuple):
+    """A pod goes to a node now."""
+
+    namespace: str
+    pod: str
+    node: str
+
+
+class Nominate(NamedTuple):
+    """Room is kept for a pod on a node that others are still leaving."""
+
+    namespace: str
+    pod: str
+    node: str
+
+
+class Evict(NamedTuple):
+    """A pod leaves its node, by an action, for the gang `beneficiary` (`namespace/name`) or for nobody."""
+
+    namespace: str
+    pod: str
+    action: str
+    beneficiary: str | None = None
+
+
+Decision = Bind | Nominate | Evict
+
+
+def decide(plan: Plan, evictions: Iterable[Evict] = ()) -> tuple[Decision, ...]:
+    """What is to be done: binds, nominations and evictions, each by namespace and pod."""
+    snapshot = plan.snapshot
+    binds: list[Bind] = []
+    nominations: list[Nominate] = []
+    for placement in plan.placements:
+        gang = snapshot.gangs[placement.gang]
+        names = gang.waiting[placement.batch].pods
+        for pod, node in zip(placement.pods, placement.nodes, strict=True):
+            words = gang.key[0], names[pod], snapshot.nodes[node]
+            if placement.nominated:
+                nominations.append(Nominate(*words))
+            else:
+                binds.append(Bind(*words))
+    leaving = sorted(evictions, key=lambda one: (one.namespace, one.pod, one.action, one.beneficiary or ""))
+    return (*sorted(binds), *sorted(nominations), *leaving)
+
+
+def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
+    """The plan as `muster plan -o json` prints it (SPEC §10). Equal plans give equal documents, to the byte.
+
+    `domain` is null where no constraint stands, nothing is placed, or what is placed lies in several domains;
+    `preferredMet` is null where there is no preference, nothing is placed, or the search could not tell. `asked`,
+    `best` and `where` are null where the code says it all.
+    """
+    decisions = decide(plan, evictions)
+    gangs = zip(plan.snapshot.gangs, plan.outcomes, strict=True)
+    return {
+        "bindings": [one._asdict() for one in decisions if isinstance(one, Bind)],
+        "nominations": [one._asdict() for one in decisions if isinstance(one, Nominate)],
+        "evictions": [
+            {"namespace": one.namespace, "pod": one.pod, "action": one.action, "for": one.beneficiary}
+            for one in decisions
+            if isinstance(one, Evict)
+        ],
+        "podGroups": [
+            _group(gang, outcome, plan.snapshot) for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
+        ],
+    }
+
+
+def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
+    chosen = core_rows(gang, outcome)
+    return {
+        "namespace": gang.key[0],
+        "name": gang.key[1],
+        "verdict": outcome.verdict.value,
+        "satisfied": outcome.satisfied,
+        "subGroups": [
+            {
+                "name": node.name,
+                "satisfied": row.satisfied,
+                "core": is_core,
+                "minimum": node.minimum,
+                "pods": {"total": row.total, "placed": row.placed, "pending": row.pending},
+                "domain": domain_of(row, snapshot) or None,
+                "preferredMet": row.preferred_met,
+            }
+            for node, row, is_core in zip(gang.tree.nodes, outcome.rows, chosen, strict=True)
+        ],
+        "reasons": [_reason(one, gang, snapshot) for one in told(outcome)],
+    }
+
+
+def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
+    reason = one.reason
+    counts = reason.code in SHORT_OF_ROOM or (reason.code == Code.WAITING_FOR_PODS and reason.asked > 0)
+    return {
+        "code": reason.code,
+        "subGroup": gang.tree.nodes[reason.row].name,
+        "message": sentence(reason, gang, snapshot, one.others),
+        "asked": reason.asked if counts else None,
+        "best": reason.best if counts else None,
+        "where": path_of(reason, snapshot) or None,
+    }
+
+
+def core_rows(gang: Gang, outcome: Outcome) -> tuple[bool, ...]:
+    """Per row: whether it is part of what makes up the minimum after the cycle."""
+    nothing = Counts()
+    succeeded = [gang.counts.get(row, nothing).succeeded for row in range(len(gang.tree.nodes))]
+    return core(gang.tree, [row.placed for row in outcome.rows], succeeded, gang.was_core).nodes
+
+
+def domain_of(row: RowOutcome, snapshot: Snapshot) -> str:
+    """The path of the domain that a constrained tree node lies in, or nothing."""
+    return snapshot.domain_path(*row.domain) if row.domain is not None else ""

@@ -35,7 +35,7 @@ _WANTED = {"one pod size": (0.5, 1.25), "mixed sizes": (0.35, 1.05), "sizes 3 an
 # The targets are for sizes that divide one another; what does not is there to be watched.
 _AIMED_AT = ("one pod size", "mixed sizes")
 # Infeasible ones that are asked about again, and how long the other solver may think.
-_ASKED_AGAIN, _SECONDS = 30, 10.0
+_ASKED_AGAIN, _SECONDS = 20, 10.0
 
 
 class Leaf(NamedTuple):

@@ -1,8 +1,8 @@
 """Another solver's word: the tree as a mixed-integer programme over racks, for HiGHS. Shares no code with the engine.
 
-Two ways to say what a rack holds. Where the pods' sizes divide one another (1, 2, 4, 8 GPUs) slots are enough: of size s
-a node with f free GPUs has f // s, a pod of g GPUs uses g // s. Otherwise nodes with the same free GPUs are counted by
-pattern: all the ways to fill one of them.
+Two ways to say what a rack holds. Where the pods' sizes divide one another (1, 2, 4, 8 GPUs) slots are enough: of size
+s a node with f free GPUs has f // s, a pod of g GPUs uses g // s. Otherwise nodes with the same free GPUs are counted
+by pattern: all the ways to fill one of them.
 """
 
 from collections import Counter

@@ -1,6 +1,7 @@
 """Plays a scenario: documents come and go, cycles are run, and what was expected is compared with what was said."""
 
 import copy
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -36,7 +37,7 @@ class Story:
         for document in scenario.all():
             self._apply(document)
 
-    def play(self) -> None:
+    def play(self, see: Callable[[Plan], object] = lambda plan: None) -> None:
         """All steps; the first thing that is not as expected is an AssertionError that says which step."""
         for number, step in enumerate(self.scenario.steps, start=1):
             for pattern in step.delete:
@@ -46,6 +47,7 @@ class Story:
             for document in step.apply.all():
                 self._apply(document)
             self.plan, _ = schedule(self._builder.build(0))
+            see(self.plan)
             faults = [*Judge(self.plan, self.documents).faults(step.expect), *self._wrong()]
             assert faults == [], f"step {number} {step.says}: " + "; ".join(faults)
 
@@ -121,8 +123,9 @@ def _plain(document: Document) -> bool:
     spec = document.get("spec", {})
     if document["kind"] == "Pod":
         tolerations = all("operator" not in one and "effect" not in one for one in spec.get("tolerations", []))
-        containers = all(set(one) == {"resources"} for one in spec["containers"])
-        return set(spec) <= _KNOWN and tolerations and containers
+        asks = [one["resources"]["requests"] for one in spec["containers"] if set(one) == {"resources"}]
+        whole = all(str(amount).isdigit() for ask in asks for amount in ask.values())
+        return set(spec) <= _KNOWN and tolerations and whole and len(asks) == len(spec["containers"])
     if document["kind"] == "Node":
         return all(one["status"] == "True" for one in document["status"].get("conditions", []))
     return "subgroups" not in spec and "'requiredTopologyLevel'" not in repr(spec).replace("{'topology'", "")

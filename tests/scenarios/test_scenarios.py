@@ -1,5 +1,8 @@
 """Every scenario file comes out as it claims, and a file that says something nobody understands is refused."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,22 @@ def test_scenario(path):
 def test_the_file_name_is_the_claim(path):
     words = "".join(letter if letter.isalnum() else " " for letter in load(path).claim.lower().replace("'", ""))
     assert path.stem == "-".join(words.split())
+
+
+def test_another_process_plans_the_same():
+    """Whatever Python's hashes are: the same snapshot always gives the same plan (SPEC §5.6)."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-m", "scenarios.digest"],
+            cwd=Path(__file__).parents[1],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(json.loads(told[0])) >= len(FILES)
 
 
 GOOD = b"""

@@ -190,8 +190,8 @@ def test_a_fragmented_cluster_names_the_nearest_domain():
     )
     assert [one["code"] for one in group_in(plan)["reasons"]] == ["TopologyFragmented"]
     assert says(plan) == (
-        "the gang needs room for 8 pods of 1 × nvidia.com/gpu in one rack: the total is enough, but no single rack is"
-        " · nearest a/r1: 6 of 8 · free room for 2 more there, or relax the level"
+        "the gang needs room for 8 pods of 1 × nvidia.com/gpu in one rack: the total (10 in all) is enough, no single"
+        " rack is · nearest a/r1: 6 of 8 · free room for 2 more there, or relax the level"
     )
     assert group_in(plan)["reasons"][0]["where"] == "a/r1"
 

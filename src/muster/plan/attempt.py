@@ -145,8 +145,12 @@ class Engine:
         *,
         only_first: bool = False,
         first: "_Tried | None" = None,
+        quiet: bool = False,
     ) -> "_Tried":
-        """The first choice that fits; else what was said of every choice. `first` is what was said of the first one."""
+        """The first choice that fits; else what was said of every choice. `first` is what was said of the first one.
+
+        Where nobody is told of it, it is `quiet`.
+        """
         tried = first or _Tried()
         for parts in self._demands(progress, row, barred, holds.barred):
             if parts is None or not budget.spend(_QUESTION):
@@ -158,7 +162,7 @@ class Engine:
             if signature in tried.seen:
                 continue
             tried.seen.add(signature)
-            attempt = self._place(counts, problem, holds, budget)
+            attempt = self._place(counts, problem, holds, budget, explain=not tried.refuted and not quiet)
             if attempt.takings is not None:
                 tried.attempt = attempt
                 return tried
@@ -179,7 +183,7 @@ class Engine:
             used = [len(b.pods) if b.leaf in drifted else n for b, n in zip(gang.waiting, used, strict=True)]
         for needs in Ways(progress.stock, barred | drifted).of(row):
             extra = _floor(progress, needs) if row == 0 else 0
-            for counts in pods_of(gang.waiting, used, needs, extra):
+            for counts in pods_of(gang.waiting, used, needs, extra, self.ledger.easier):
                 if counts is None:
                     yield None
                     continue
@@ -198,23 +202,25 @@ class Engine:
             if node.minimum < len(node.children):
                 for child in node.children:
                     mark = self.ledger.mark()
-                    tried = self._choose(progress, child, holds, frozenset(), budget)
+                    tried = self._choose(progress, child, holds, frozenset(), budget, quiet=True)
                     self.ledger.rewind(mark)
                     if tried.attempt is None and tried.refuted and not tried.undecided:
                         found[child] = tried.refuted[0]
         return found
 
-    def _place(self, counts: tuple[int, ...], problem: Problem, holds: "_Holds", budget: Budget) -> Attempt:
+    def _place(
+        self, counts: tuple[int, ...], problem: Problem, holds: "_Holds", budget: Budget, *, explain: bool = True
+    ) -> Attempt:
         """The pods with as many preferences met as there can be, those of the root first."""
         mark = self.ledger.mark()
         wishes = [wish for wish in holds.wishes if _touches(wish.bound, problem)]
         if not wishes:
-            return self._attempt(counts, self._solve(problem, budget), frozenset())
+            return self._attempt(counts, self._solve(problem, budget, explain=explain), frozenset())
         parts, required = problem.parts, [region.bound for region in problem.regions]
         all_met = self._solve(Problem(parts, [*required, *(wish.bound for wish in wishes)]), budget)
         if all_met.placed:
             return self._attempt(counts, all_met, frozenset())
-        answer = self._solve(Problem(_clustered(parts, wishes), required), budget)
+        answer = self._solve(Problem(_clustered(parts, wishes), required), budget, explain=explain)
         if not answer.placed:
             return Attempt(None, answer.proof)
         kept: list[Wish] = []
@@ -235,11 +241,11 @@ class Engine:
                 unknown.add(wish.hold)
         return self._attempt(counts, answer, frozenset(unknown))
 
-    def _solve(self, problem: Problem, budget: Budget) -> Answer:
+    def _solve(self, problem: Problem, budget: Budget, *, explain: bool = False) -> Answer:
         question = problem.signature(rows=True)
         if question in self.refuted:
             return Answer(proof=self.refuted[question])
-        answer = solve(problem, self.ledger, self.snapshot.topologies, self.strategy, budget)
+        answer = solve(problem, self.ledger, self.snapshot.topologies, self.strategy, budget, explain=explain)
         if answer.proof is not None:
             self.refuted[question] = answer.proof
         return answer

@@ -5,8 +5,8 @@ nearly always decides; the others are there so that nothing that fits is refused
 """
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import combinations, count
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import combinations, count, islice
 from math import comb, inf
 from typing import NamedTuple
 
@@ -18,7 +18,12 @@ _LISTED = 2_000
 # Unlike pods of so many leaves and shapes can't be chosen from in every way.
 _TOO_MANY = 200
 
+# So many ways to pick pods from one leaf are compared with one another.
+_COMPARED = 64
+
 Needs = dict[int, int]
+# Whether a pod of the first shape fits wherever one of the second does.
+Easier = Callable[[int, int], bool]
 
 
 class Stock(NamedTuple):
@@ -133,12 +138,13 @@ class _Subsets:
 
 
 def pods_of(
-    batches: Sequence[Batch], used: Sequence[int], needs: Mapping[int, int], extra: int
+    batches: Sequence[Batch], used: Sequence[int], needs: Mapping[int, int], extra: int, easier: Easier
 ) -> Iterator[tuple[int, ...] | None]:
     """Per batch how many of its pods: as many of each leaf as it needs, and `extra` more from anywhere.
 
-    First the oldest pods of every leaf, the extra ones from the first leaves that have some; then every other way. None
-    says that there are other ways, too many to look at.
+    First the oldest pods of every leaf, the extra ones from the first leaves that have some; then every other way,
+    except those that ask for more than another way of the same leaf in every respect. None says that there are other
+    ways, too many to look at.
     """
     left = [len(batch.pods) - taken for batch, taken in zip(batches, used, strict=True)]
     first = _oldest(batches, used, left, needs, extra)
@@ -149,15 +155,17 @@ def pods_of(
     for number, batch in enumerate(batches):
         if left[number] and (extra or needs.get(batch.leaf)):
             of_leaf.setdefault(batch.leaf, []).append(number)
-    if not extra and all(
-        len(numbers) == 1 or needs[leaf] == sum(left[n] for n in numbers) for leaf, numbers in of_leaf.items()
-    ):
+    fixed = [
+        len(numbers) == 1 or needs.get(leaf, 0) == sum(left[n] for n in numbers) for leaf, numbers in of_leaf.items()
+    ]
+    if not extra and all(fixed):
         return
     if sum(map(len, of_leaf.values())) > _TOO_MANY:
         yield None
         return
+    picker = _Picker(batches, left, easier)
     counts = [0] * len(batches)
-    for _ in _every(list(of_leaf.items()), 0, needs, left, extra, counts):
+    for _ in _every(list(of_leaf.items()), 0, needs, picker, extra, counts):
         if tuple(counts) != first:
             yield tuple(counts)
 
@@ -185,7 +193,7 @@ def _every(
     leaves: Sequence[tuple[int, list[int]]],
     at: int,
     needs: Mapping[int, int],
-    left: Sequence[int],
+    picker: "_Picker",
     extra: int,
     counts: list[int],
 ) -> Iterator[None]:
@@ -196,17 +204,56 @@ def _every(
         return
     leaf, numbers = leaves[at]
     need = needs.get(leaf, 0)
-    for more in range(min(extra, sum(left[number] for number in numbers) - need), -1, -1):
-        for _ in _shared(numbers, 0, need + more, left, counts):
-            yield from _every(leaves, at + 1, needs, left, extra - more, counts)
+    for more in range(min(extra, sum(picker.left[number] for number in numbers) - need), -1, -1):
+        for way in picker.ways(tuple(numbers), need + more):
+            for number, some in zip(numbers, way, strict=True):
+                counts[number] = some
+            yield from _every(leaves, at + 1, needs, picker, extra - more, counts)
+    for number in numbers:
+        counts[number] = 0
 
 
-def _shared(numbers: Sequence[int], at: int, pods: int, left: Sequence[int], counts: list[int]) -> Iterator[None]:
-    if at == len(numbers):
+class _Picker:
+    """The ways to take so many pods from some batches of a leaf, without those that are harder than another."""
+
+    def __init__(self, batches: Sequence[Batch], left: Sequence[int], easier: Easier) -> None:
+        self._batches, self.left, self._easier = batches, left, easier
+        self._known: dict[tuple[tuple[int, ...], int], list[tuple[int, ...]]] = {}
+
+    def ways(self, numbers: tuple[int, ...], pods: int) -> Iterator[tuple[int, ...]]:
+        """Counts per batch, the first batches first."""
+        limits = [self.left[number] for number in numbers]
+        if (numbers, pods) not in self._known:
+            found = list(islice(_shared(limits, pods), _COMPARED + 1))
+            if len(found) > _COMPARED:
+                yield from _shared(limits, pods)
+                return
+            shapes = [self._batches[number].shape for number in numbers]
+            self._known[numbers, pods] = [way for at, way in enumerate(found) if self._counts(shapes, found, at)]
+        yield from self._known[numbers, pods]
+
+    def _counts(self, shapes: Sequence[int], found: Sequence[tuple[int, ...]], at: int) -> bool:
+        """Whether no other way is easier; of equally easy ones the first counts."""
+        for number, other in enumerate(found):
+            if self._harder(shapes, found[at], other) and (number < at or not self._harder(shapes, other, found[at])):
+                return False
+        return True
+
+    def _harder(self, shapes: Sequence[int], way: Sequence[int], other: Sequence[int]) -> bool:
+        """Whether the pods of `other` can be paired with those of `way` such that each is as easy or easier."""
+        if way == other:
+            return False
+        more = [(shape, a - b) for shape, a, b in zip(shapes, way, other, strict=True) if a > b]
+        fewer = [(shape, b - a) for shape, a, b in zip(shapes, way, other, strict=True) if b > a]
+        # With one shape on either side the pairing is plain; otherwise every pair must hold, which is enough.
+        return all(self._easier(light, heavy) for light, _ in fewer for heavy, _ in more)
+
+
+def _shared(limits: Sequence[int], pods: int, before: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """Every way to take `pods` with at most so many of each."""
+    if not limits:
         if pods == 0:
-            yield
+            yield before
         return
-    for some in range(min(pods, left[numbers[at]]), -1, -1):
-        counts[numbers[at]] = some
-        yield from _shared(numbers, at + 1, pods - some, left, counts)
-    counts[numbers[at]] = 0
+    for some in range(min(pods, limits[0]), max(0, pods - sum(limits[1:])) - 1, -1):
+        yield from _shared(limits[1:], pods - some, (*before, some))

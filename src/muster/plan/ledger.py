@@ -63,6 +63,11 @@ class Ledger:
             self._columns[shape] = [(int(column), int(row[column])) for column in np.flatnonzero(row)]
         return self._columns[shape]
 
+    def easier(self, light: int, heavy: int) -> bool:
+        """Whether a pod of the first shape fits wherever one of the second does."""
+        less = bool((self.asks[light] <= self.asks[heavy]).all())
+        return less and not (self.allowed[heavy] & ~self.allowed[light]).any()
+
     def fits(self, shape: int) -> npt.NDArray[np.int32]:
         """How many copies fit on every node. Not to be written to."""
         known = self._fits.get(shape)

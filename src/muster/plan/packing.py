@@ -16,8 +16,8 @@ Cost = npt.NDArray[np.float64]
 
 # Pods times nodes beyond which nobody tries everything.
 _MOST_CHOICES = 700
-# What trying everything may cost at the end, and on the way, where it only saves work.
-_MOST_STEPS, _FEW_STEPS = 8_000, 400
+# What trying everything may cost on the way, where it only saves work.
+_FEW_STEPS = 400
 # More pods than this are not placed one by one.
 _MOST_CAREFUL = 400
 
@@ -60,22 +60,22 @@ class Packer:
             region = self._problem.regions[region].parent
         return found
 
-    def pack(self, assigned: Sequence[int], budget: Budget | None) -> list[Taking] | bool | None:
+    def pack(self, assigned: Sequence[int], budget: Budget, effort: int) -> list[Taking] | bool | None:
         """Takes room for all parts in the ledger and gives what each took; False when there is none; else None.
 
-        Parts that share no nodes are packed by themselves. Without a budget nobody tries hard.
+        Parts that share no nodes are packed by themselves. `effort` is what trying everything may cost for each.
         """
         mark = self._ledger.mark()
         nodes = [self.nodes_of(part, assigned) for part in range(len(self._problem.parts))]
         found: dict[int, Taking] = {}
         unknown = False
         for together in self._components(nodes):
-            taken = self._pack(together, nodes, budget, _MOST_STEPS)
+            taken = self._pack(together, nodes, budget, effort)
             if isinstance(taken, dict):
                 found.update(taken)
                 continue
             unknown = taken is None
-            if not unknown or budget is None:
+            if not unknown or not effort:
                 break
         if len(found) == len(nodes):
             return [found[part] for part in range(len(nodes))]
@@ -109,7 +109,7 @@ class Packer:
         return list(groups.values())
 
     def _pack(
-        self, parts: Sequence[int], nodes: Sequence[Rows | None], budget: Budget | None, steps: int
+        self, parts: Sequence[int], nodes: Sequence[Rows | None], budget: Budget, steps: int
     ) -> dict[int, Taking] | bool | None:
         """Packs some parts: in two orders as people would like it, then for room alone, then by trying everything."""
         mark = self._ledger.mark()
@@ -122,7 +122,7 @@ class Packer:
                 if taken is not None:
                     return taken
                 self._ledger.rewind(mark)
-        if budget is None:
+        if not steps:
             return None
         if len(parts) > 1 and sum(self._problem.parts[part].pods for part in parts) <= _MOST_CAREFUL:
             careful = self._carefully(orders[1], nodes, budget)

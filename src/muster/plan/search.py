@@ -43,9 +43,8 @@ ORDERS = (
 )
 
 
-# Whether the pods find nodes when the regions have these domains: yes, no, or nobody knows. The second says whether to
-# try hard.
-Fill = Callable[[Domains, bool], bool | None]
+# Whether the pods find nodes when the regions have these domains: yes, no, or nobody knows. The second is the effort.
+Fill = Callable[[Domains, int], bool | None]
 # Whether what the regions hold so far can fit into the domain that this one was given; False is certain.
 Check = Callable[[Domains, list[int]], bool]
 
@@ -76,16 +75,21 @@ class Search:
         charged = [key for key in self.model.scales if key[0] == own.topology and outer < key[1] <= own.level]
         return (same[0] if same else NONE), charged, others
 
-    def run(self, order: Order, budget: Budget, limit: int | None = None) -> Domains | None:
-        """A domain for every region such that the pods fit, or None. With a limit, None may mean: not found so soon."""
+    def run(self, order: Order, budget: Budget, limit: int, effort: int) -> Domains | None:
+        """A domain for every region such that the pods fit, or None: not found within `limit` steps.
+
+        With some `effort`, which is what filling may cost each time, a run leaves nothing out, and the limit counts
+        everything that is spent; when it ends and nothing is `unknown`, there is no such choice.
+        """
         sequence = self._sequence(order)
-        refuted: set[State] | None = set() if limit is None else None
-        steps = 0
+        refuted: set[State] | None = set() if effort else None
+        self.unknown = False
+        steps, start = 0, budget.spent
         tries: list[Iterator[int]] = []
         at = 0
         while True:
             if at == len(sequence):
-                full = self.fill(self._assigned, limit is None) if self._loose_fit() else False
+                full = self.fill(self._assigned, effort) if self._loose_fit() else False
                 if full:
                     return list(self._assigned)
                 self.unknown |= full is None
@@ -102,8 +106,8 @@ class Search:
                 self._charge(region, -1)
             domain = next(tries[at], NONE)
             steps += 1
-            if not budget.spend() or (limit is not None and steps > limit):
-                self.unknown |= limit is None
+            if not budget.spend() or (budget.spent - start if effort else steps) > limit:
+                self.unknown = True
                 self._clear(sequence)
                 return None
             if domain != NONE:

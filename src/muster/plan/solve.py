@@ -5,7 +5,7 @@ with the largest region and the tightest domain, which find nearly everything th
 nothing out, within a budget of steps. Placed, infeasible with a proof, or undecided: never a guess.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +20,15 @@ from muster.plan.nested import Nested
 from muster.plan.packing import Packer
 from muster.plan.problem import Problem
 from muster.plan.proof import Certificate, Exhausted, Proof, Shortage, certify
-from muster.plan.search import ORDERS, Search
+from muster.plan.search import ORDERS, Order, Search
 from muster.snapshot.domains import Domains
 
 # Steps of a short run, per region and at least.
 _SHORT_RUN, _SHORTEST_RUN = 3, 30
+# Steps of the first thorough run; the last one only ends with the budget.
+_SMALL_RUN, _UNLIMITED = 1_500, 2**62
+# Steps that putting pods on nodes may cost each time, in these runs.
+_LITTLE, _MUCH = 200, 8_000
 
 
 class Answer(NamedTuple):
@@ -39,8 +43,19 @@ class Answer(NamedTuple):
         return self.takings is not None
 
 
-def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strategy: str, budget: Budget) -> Answer:
-    """Takes the room in the ledger when there is a way; leaves the ledger as it was when not."""
+def solve(
+    problem: Problem,
+    ledger: Ledger,
+    topologies: Sequence[Domains],
+    strategy: str,
+    budget: Budget,
+    *,
+    explain: bool = False,
+) -> Answer:
+    """Takes the room in the ledger when there is a way; leaves the ledger as it was when not.
+
+    With `explain`, a proof also tells where it comes nearest.
+    """
     if not problem.parts:
         return Answer(())
     budget.spend()
@@ -52,12 +67,12 @@ def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strat
     model = Model(problem, ledger, topologies)
     possible = certify(model)
     if isinstance(possible, Certificate):
-        return Answer(proof=possible._replace(near=nearest(model) if possible.topology != NONE else ()))
+        return Answer(proof=possible._replace(near=nearest(model) if explain and possible.topology != NONE else ()))
     packer = Packer(model, strategy)
     taken: list[Taking] = []
 
-    def fill(assigned: Sequence[int], thorough: bool) -> bool | None:
-        found = packer.pack(assigned, budget if thorough else None)
+    def fill(assigned: Sequence[int], effort: int) -> bool | None:
+        found = packer.pack(assigned, budget, effort)
         if isinstance(found, list):
             taken.extend(found)
             return True
@@ -72,24 +87,35 @@ def solve(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strat
     rows = tuple(sorted({region.bound.row for region in problem.regions}))
     before = budget.spent
     search = Search(model, possible, fill, None if model.exact else check)
-    limit = max(_SHORTEST_RUN, _SHORT_RUN * len(problem.regions))
-    for turn, order in enumerate(ORDERS if problem.regions else ()):
-        if search.run(order, budget, limit) is not None:
+    for stage in _stages(len(problem.regions), one_topology=len({topology for topology, _ in model.scales}) == 1):
+        if stage is None:
+            found = Nested(model, possible, None if model.exact else holds, budget).run()
+            placed, refuted = isinstance(found, list) and bool(fill(found, _MUCH)), found is False
+        else:
+            order, limit, effort = stage
+            placed = search.run(order, budget, limit, effort) is not None
+            refuted = effort > 0 and not search.unknown
+        if placed:
             return Answer(tuple(taken))
-        if turn == 0 and len({topology for topology, _ in model.scales}) == 1:
-            nested = Nested(model, possible, None if model.exact else holds, budget).run()
-            if nested is False:
-                return Answer(proof=Exhausted(rows, budget.spent - before, nearest(model)))
-            if isinstance(nested, list) and fill(nested, True):
-                return Answer(tuple(taken))
+        if refuted:
+            return Answer(proof=Exhausted(rows, budget.spent - before, nearest(model) if explain else ()))
         if budget.empty:
-            return Answer()
-    search.unknown = False
-    if search.run(ORDERS[0], budget) is not None:
-        return Answer(tuple(taken))
-    if search.unknown:
-        return Answer()
-    return Answer(proof=Exhausted(rows, budget.spent - before, nearest(model)))
+            break
+    return Answer()
+
+
+def _stages(regions: int, *, one_topology: bool) -> Iterator[tuple[Order, int, int] | None]:
+    """What is tried, one after the other: (order, steps, effort), or None for the nested search."""
+    short = max(_SHORTEST_RUN, _SHORT_RUN * regions)
+    if regions:
+        yield ORDERS[0], short, 0
+    if regions and one_topology:
+        yield None
+    # Small questions are settled here, and need no luck.
+    yield ORDERS[0], _SMALL_RUN, _LITTLE
+    for order in ORDERS[1:] if regions else ():
+        yield order, short, 0
+    yield ORDERS[0], _UNLIMITED, _MUCH
 
 
 def _anywhere(problem: Problem, ledger: Ledger, strategy: str) -> Answer:

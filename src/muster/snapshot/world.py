@@ -140,7 +140,7 @@ class World:
             if facts.ports:
                 _keep(self.ported, key_of(facts.pod.metadata), facts, sign < 0)
 
-    def _facts(self, pod: Pod, error: str) -> PodFacts:
+    def _facts(self, pod: Pod, error: str = "") -> PodFacts:
         name = pod.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
         ours = pod.spec.scheduler_name in self._schedulers or (not pod.spec.scheduler_name and bool(name))
         gang = (pod.metadata.namespace or DEFAULT_NAMESPACE, name) if ours and name else None

@@ -1,0 +1,22 @@
+"""Prints every plan of every scenario, so that two processes can be compared: `python -m scenarios.digest` in tests."""
+
+import json
+import sys
+from pathlib import Path
+
+from oracle.engine import said
+from scenarios.format import load
+from scenarios.story import Story
+
+
+def plans() -> list[object]:
+    """The plans of all steps of all files."""
+    found: list[object] = []
+    for path in sorted(Path(__file__).parent.glob("*.yaml")):
+        story = Story(load(path))
+        story.play(lambda plan: found.append(said(plan)))
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(plans()))

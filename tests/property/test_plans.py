@@ -7,8 +7,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.plan.cycle import schedule
+from muster.plan.cycle import Policy, schedule
 from muster.plan.invariants import Checker
+from muster.plan.layout import SPREAD
 from muster.plan.outcome import Verdict
 from muster.plan.proof import Certificate, Choices
 from muster.snapshot.build import Builder, build
@@ -67,6 +68,16 @@ def test_two_shapes_that_mean_the_same_are_one(documents, random):
         if one["kind"] == "Pod" and random.random() < 0.5:
             one["spec"].setdefault("tolerations", []).append({"key": "nobody", "operator": "Exists"})
     assert verdict_of(split) is verdict_of(documents)
+
+
+@few
+@given(st.one_of(instances.problems(FULL), instances.tight()))
+def test_how_nodes_are_filled_decides_nothing(documents):
+    """Spread or binpack: the same verdict, and both pass the oracle's check."""
+    packed, spread = ask(documents), ask(documents, Policy(strategy=SPREAD))
+    assert spread.outcome.verdict is packed.outcome.verdict
+    if spread.bound:
+        assert read(documents).faults(spread.bound) == []
 
 
 @few
@@ -140,6 +151,22 @@ def test_nominations_stand_while_nothing_changes(documents):
     again, _ = schedule(build(world_of(after(documents, plan)), 0))
     assert sent(again, key=None) == {}
     assert sent(again, nominated=True, key=None) == sent(plan, nominated=True, key=None)
+
+
+@given(instances.problems(replace(LARGE, terminating=True)), st.randoms(use_true_random=False))
+def test_a_nomination_of_its_own_is_no_reason_to_refuse_a_gang(documents, random):
+    """Old nominations, sensible or not, change no verdict; what is decided passes the oracle's check all the same."""
+    nodes = [one["metadata"]["name"] for one in documents if one["kind"] == "Node"]
+    hinted = copy.deepcopy(documents)
+    for one in hinted:
+        if one["kind"] == "Pod" and not one["spec"].get("nodeName") and random.random() < 0.5:
+            one.setdefault("status", {})["nominatedNodeName"] = random.choice([*nodes, "gone"])
+    asked, problem, later = ask(hinted), read(documents), read(documents, soon=True)
+    assert asked.outcome.verdict is verdict_of(documents)
+    if asked.bound:
+        assert problem.faults(asked.bound) == []
+    if asked.nominated:
+        assert later.faults({**asked.bound, **asked.nominated}) == []
 
 
 @few

@@ -200,13 +200,13 @@ def _in_words(violation: Violation) -> str:
 
 def _take_out(world: World, name: str) -> None:
     """The gang and all its pods, as if they had never been."""
-    key = _named(name, world.groups)
+    key = gang_meant(name, world.groups)
     world.apply(world.groups[key], deleted=True)
     for facts in list(world.members.get(key, {}).values()):
         world.apply(facts.pod, deleted=True)
 
 
-def _named(name: str, known: Mapping[Key, Any]) -> Key:
+def gang_meant(name: str, known: Mapping[Key, Any]) -> Key:
     """The gang that is meant; without a namespace, the one in `default`, else the only one of that name."""
     namespace, slash, short = name.rpartition("/")
     key = (namespace or "default", short)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "validate": ("muster.cli.objects:validate", "say everything that is wrong with objects, and how to mend it"),
     "migrate": ("muster.cli.objects:migrate", "turn older spellings of a PodGroup into the normal one"),
     "plan": ("muster.cli.plan:plan", "run one scheduling cycle over files: what goes where, and why the rest waits"),
+    "explain": ("muster.cli.explain:explain", "say why a gang waits, where it comes nearest, and what would help"),
     "snapshot": ("muster.cli.replay:snapshot", "put a cluster into one file, without what is nobody's business"),
     "replay": ("muster.cli.replay:replay", "run the cycle of a snapshot file again, bit for bit"),
     "crds": ("muster.cli.install:crds", "print the CustomResourceDefinitions to install"),

@@ -244,11 +244,18 @@ class _Cycle:
         whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
             if whole[found.leaf] and progress.used[batch] < len(found.pods):
-                budget = self._may_spend(self._policy.steps_per_gang)
-                attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
-                self._spent(state, budget)
-                if progress.used[batch] < len(found.pods):
-                    state.reasons.append(reason_of(attempt.proof, found.leaf, surplus=True))
+                self._try_extra(number, state, batch)
+
+    def _try_extra(self, number: int, state: _State, batch: int) -> None:
+        """As many pods of a batch as there is room for now, then as many as there will be."""
+        progress, found = state.progress, state.gang.waiting[batch]
+        budget = self._may_spend(self._policy.steps_per_gang)
+        attempt = Attempt(())
+        while attempt.takings is not None and progress.used[batch] < len(found.pods):
+            attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
+        self._spent(state, budget)
+        if attempt.takings is None:
+            state.reasons.append(reason_of(attempt.proof, found.leaf, surplus=True))
 
     def _may_spend(self, steps: int) -> Budget:
         """Steps for one gang, out of those for the whole cycle."""

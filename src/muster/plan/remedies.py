@@ -14,7 +14,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Plan, Verdict
 from muster.plan.proof import Certificate, Choices
 from muster.plan.tally import leaves_below
-from muster.snapshot.arrays import NOBODY, Counts, Gang, Snapshot
+from muster.snapshot.arrays import NOBODY, Counts, Gang, Placed, Snapshot
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
 
@@ -49,10 +49,20 @@ class Remedy(NamedTuple):
 
 
 def remedies(plan: Plan, number: int, policy: Policy | None = None, most: int = 3) -> tuple[Remedy, ...]:
-    """Up to `most` changes, the gentlest first, one of each kind."""
-    if plan.outcomes[number].verdict in (Verdict.PLACED, Verdict.HELD):
+    """Up to `most` changes, the gentlest first, one of each kind.
+
+    They make the minimum fit; or, when that is placed, the first child that waits beyond it.
+    """
+    outcome = plan.outcomes[number]
+    row = 0
+    if outcome.verdict is Verdict.PLACED:
+        missing = [
+            reason.row for reason in outcome.reasons if reason.surplus and not outcome.rows[reason.row].satisfied
+        ]
+        row = missing[0] if missing and outcome.satisfied else NONE
+    if outcome.verdict is Verdict.HELD or row == NONE:
         return ()
-    trial = _Trial(plan, number, policy or Policy())
+    trial = _Trial(plan, number, row, policy or Policy())
     found: list[Remedy] = []
     for look in (trial.uncordon, trial.evict, trial.relax, trial.lower, trial.free):
         remedy = look()
@@ -64,11 +74,13 @@ def remedies(plan: Plan, number: int, policy: Policy | None = None, most: int = 
 
 
 class _Trial:
-    """The gang alone, on the room that is left."""
+    """The gang alone, on the room that is left, with what it was given in the cycle."""
 
-    def __init__(self, plan: Plan, number: int, policy: Policy) -> None:
-        self._plan, self._number, self._policy = plan, number, replace(policy, surplus=False)
-        self._gang = plan.snapshot.gangs[number]
+    def __init__(self, plan: Plan, number: int, row: int, policy: Policy) -> None:
+        self._plan, self._number, self._row = plan, number, row
+        # Beyond the minimum, the other surplus is not asked about.
+        self._policy = replace(policy, surplus=row != 0)
+        self._gang = _after(plan, number)
         snapshot = plan.snapshot
         free = snapshot.free.copy()
         for placement in plan.placements:
@@ -77,10 +89,11 @@ class _Trial:
         self._left = replace(snapshot, free=free)
 
     def _fits(self, snapshot: Snapshot, gang: Gang | None = None) -> Plan | None:
-        """The plan for the gang alone, if its minimum is placed in it."""
+        """The plan for the gang alone, if the tree node that this is about is satisfied in it."""
         alone = replace(snapshot, gangs=(gang or self._gang,), releasing=np.zeros_like(snapshot.releasing))
         plan, _ = schedule(alone, self._policy)
-        return plan if plan.outcomes[0].satisfied else None
+        outcome = plan.outcomes[0]
+        return plan if outcome.satisfied and outcome.rows[self._row].satisfied else None
 
     def _with_room(self, free: Amounts) -> Snapshot:
         return replace(self._left, free=free)
@@ -187,7 +200,7 @@ class _Trial:
     def _culprit(self) -> int:
         """The tree node that the proof is about."""
         certificate = self._certificate()
-        return certificate.row if certificate is not None else NONE
+        return self._row or (certificate.row if certificate is not None else NONE)
 
     def lower(self) -> Remedy | None:
         """A smaller minimum of one tree node, as large as it can be: of the one that fails, else of one above it."""
@@ -218,14 +231,11 @@ class _Trial:
         return low
 
     def free(self) -> Remedy | None:
-        """Nodes to be emptied, in the nearest domain if the proof names one."""
-        empty = self._left.free.copy()
-        places = self._nearby()
-        empty[places] = self._left.allocatable[places]
-        plan = self._fits(self._with_room(empty))
-        if plan is None:
-            empty = self._left.allocatable.copy()
-            plan = self._fits(self._with_room(empty))
+        """Nodes to be emptied, in the nearest domain if one is named; never of the gang's own pods."""
+        own = {node for placed in self._gang.placed.values() for node in placed.nodes}
+        plan = None
+        for places in (self._nearby(), range(len(self._left.nodes))):
+            plan = plan or self._fits(self._emptied([node for node in places if node not in own]))
         if plan is None:
             return None
         short = [node for node, asked in self._used(plan).items() if (self._left.free[node] < asked).any()]
@@ -243,15 +253,46 @@ class _Trial:
         return self._with_room(free)
 
     def _nearby(self) -> list[int]:
-        proof = self._certificate()
-        if proof is None or proof.topology == NONE or not proof.shortages:
-            return list(range(len(self._left.nodes)))
-        domains = self._left.topologies[proof.topology]
-        return [int(node) for node in domains.nodes_of(proof.level, proof.shortages[0].domain)]
+        """The nodes of the domain that the reason names."""
+        reasons = [one for one in self._plan.outcomes[self._number].reasons if self._row in (0, one.row)]
+        for one in reasons:
+            if one.domain != NONE:
+                return [int(node) for node in self._left.topologies[one.topology].nodes_of(one.level, one.domain)]
+        return []
 
 
 # Beyond so many, nobody looks whether one more can be spared.
 _MOST_SPARED = 16
+
+
+def _after(plan: Plan, number: int) -> Gang:
+    """The gang as it is when the plan is carried out."""
+    gang = plan.snapshot.gangs[number]
+    placed = dict(gang.placed)
+    taken: dict[int, set[int]] = {}
+    for placement in plan.placements:
+        if placement.gang != number or placement.nominated:
+            continue
+        batch = gang.waiting[placement.batch]
+        taken.setdefault(placement.batch, set()).update(placement.pods)
+        before = placed.get(batch.leaf, NOBODY)
+        placed[batch.leaf] = Placed(
+            (*before.pods, *(batch.pods[pod] for pod in placement.pods)),
+            (*before.nodes, *placement.nodes),
+            (*before.shapes, *([batch.shape] * len(placement.pods))),
+        )
+    waiting = []
+    for at, batch in enumerate(gang.waiting):
+        left = [pod for pod in range(len(batch.pods)) if pod not in taken.get(at, ())]
+        if left:
+            waiting.append(
+                batch._replace(
+                    pods=tuple(batch.pods[pod] for pod in left),
+                    ages=tuple(batch.ages[pod] for pod in left),
+                    nominated=tuple(batch.nominated[pod] for pod in left),
+                )
+            )
+    return replace(gang, waiting=tuple(waiting), placed=placed)
 
 
 def _node(snapshot: Snapshot, victim: Victim) -> int:

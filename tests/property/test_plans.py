@@ -16,7 +16,7 @@ from muster.snapshot.build import Builder, build
 from muster.snapshot.world import World
 from oracle import instances, milp
 from oracle.engine import after, apply, ask, said, sent, world_of
-from oracle.instances import GPU, LARGE, SMALL, node
+from oracle.instances import GPU, LARGE, SMALL, node, topology
 from oracle.problem import Problem, read
 
 EXAMPLES = int(os.environ.get("MUSTER_TEST_EXAMPLES", "200"))
@@ -190,6 +190,52 @@ def test_room_is_given_once(documents):
 
 
 @st.composite
+def loners(draw) -> list[dict]:
+    """Many gangs of one pod, most of them alike, which are placed together; and some that are not."""
+    documents = [*draw(instances.clusters(5)), topology(), topology("net")]
+    nodes = [one["metadata"]["name"] for one in documents if one["kind"] == "Node"]
+    for index in range(draw(st.integers(1, 12))):
+        minimum = 2 if draw(st.integers(0, 5)) == 0 else 1
+        priority = draw(st.sampled_from(["", "", "train", "inference"]))
+        one = instances.group(minMember=minimum, priorityClassName=priority)
+        name = one["metadata"]["name"] = f"g{index:02}"
+        shape = draw(st.sampled_from([{"gpus": 1}, {"gpus": 1}, {"gpus": 2}, {"gpus": 1, "zone": "a"}, {"gpus": 0}]))
+        documents.append(one)
+        documents += [instances.pod(f"{name}-{pod}", gang=name, **shape) for pod in range(minimum)]
+    for index in range(draw(st.integers(0, 2))):
+        where, gone = draw(st.sampled_from(nodes)), draw(st.booleans())
+        documents.append(instances.pod(f"o{index}", "", 1, 0, where, "Running", gang="", terminating=gone))
+    return documents
+
+
+@given(loners())
+def test_many_small_gangs_are_served_in_order(documents):
+    """Nobody is left behind who fits, nobody before his turn, and the order of documents means nothing."""
+    plan, _ = schedule(build(world_of(documents), 0))
+    assert said(schedule(build(world_of(documents[::-1]), 0))[0]) == said(plan)
+    later = after(documents, plan)
+    again, _ = schedule(build(world_of(later), 0))
+    assert sent(again, key=None) == {}
+    promised = copy.deepcopy(later)
+    for one in promised:
+        nominated = one.get("status", {}).get("nominatedNodeName")
+        if nominated:
+            one["spec"]["nodeName"] = nominated
+    refused: dict[object, list[tuple[int, str]]] = {}
+    for gang, outcome in zip(plan.snapshot.gangs, plan.outcomes, strict=True):
+        (batch,) = gang.waiting
+        turn = (-gang.priority, gang.key[1])
+        if outcome.verdict is Verdict.INFEASIBLE:
+            assert milp.place(read(alone(promised, gang.key[1]), soon=True)) is None
+            refused.setdefault((batch.shape, len(batch.pods)), []).append(turn)
+    for gang, outcome in zip(plan.snapshot.gangs, plan.outcomes, strict=True):
+        (batch,) = gang.waiting
+        earlier = refused.get((batch.shape, len(batch.pods)), [])
+        if outcome.verdict is Verdict.PLACED:
+            assert all((-gang.priority, gang.key[1]) < turn for turn in earlier)
+
+
+@st.composite
 def stories(draw) -> tuple[list[dict], list[tuple[dict, bool]]]:
     """Some documents, and events after them: objects come, go and change, pods run and end."""
     documents = draw(crowds(replace(SMALL, terminating=True, preferred=True)))
@@ -204,6 +250,8 @@ def stories(draw) -> tuple[list[dict], list[tuple[dict, bool]]]:
             one["status"] = {"phase": draw(st.sampled_from(["", "Running", "Succeeded", "Failed"]))}
             names = [other["metadata"]["name"] for other in documents if other["kind"] == "Node"]
             one["spec"]["nodeName"] = draw(st.sampled_from(["", *names]))
+            if not one["spec"]["nodeName"]:
+                one["status"]["nominatedNodeName"] = draw(st.sampled_from(["", *names]))
         elif how == "changed" and one["kind"] == "PodGroup":
             one["spec"].pop("topologyConstraint", None)
         events.append((one, how == "gone"))

@@ -10,7 +10,8 @@ from muster.plan.demand import Needs, Stock, Ways, pods_of
 from muster.plan.ledger import Ledger, Taking
 from muster.plan.problem import Bound, Cluster, Part, Problem
 from muster.plan.proof import Certificate, Choices, Drift, Proof
-from muster.plan.solve import Answer, solve
+from muster.plan.simple import Answer, is_simple, one_shape
+from muster.plan.solve import solve
 from muster.snapshot.arrays import Gang, Snapshot
 
 # What one more question costs at least, so that easy questions without end come to an end too.
@@ -96,9 +97,7 @@ class Engine:
         holds = _Holds(progress, self.snapshot)
         if len(progress.gang.tree.nodes) == 1 and len(progress.used) == 1 and not holds.barred:
             # One leaf with pods of one shape: there is nothing to choose.
-            pods = progress.gang.tree.nodes[0].minimum - progress.present[0]
-            part = Part(0, progress.gang.waiting[0].shape, pods)
-            return self._place((pods,), Problem((part,), holds.required), holds, budget)
+            return self._one_leaf(progress, holds, budget)
         choice = _has_choice(progress, row)
         tried = self._choose(progress, row, holds, frozenset(), budget, only_first=choice)
         barred: dict[int, Proof] = {}
@@ -115,6 +114,24 @@ class Engine:
             return Attempt(None, holds.drift)
         simple = len(tried.refuted) == 1 and not barred
         return Attempt(None, tried.refuted[0] if simple else Choices(tuple(tried.refuted), tuple(barred.items())))
+
+    def _one_leaf(self, progress: Progress, holds: "_Holds", budget: Budget) -> Attempt:
+        """Pods of one shape: with its preference, a sum mostly tells; without, it is a question like others."""
+        pods = progress.gang.tree.nodes[0].minimum - progress.present[0]
+        part = Part(0, progress.gang.waiting[0].shape, pods)
+        bounds = [*holds.required, *(wish.bound for wish in holds.wishes)]
+        if is_simple(bounds):
+            question = (part, tuple(bounds))
+            answer = Answer(proof=self.refuted.get(question))
+            if answer.proof is None:
+                answer = one_shape(part, bounds, self.ledger, self.snapshot.topologies, self.strategy)
+            if answer.placed:
+                return self._attempt((pods,), answer, frozenset())
+            assert answer.proof is not None
+            self.refuted[question] = answer.proof
+            if not holds.wishes:
+                return Attempt(None, answer.proof)
+        return self._place((pods,), Problem((part,), holds.required), holds, budget)
 
     def surplus(self, progress: Progress, batch: int, budget: Budget) -> Attempt:
         """Places as many of the pods of a batch as find room, each by itself; `proof` says why not all of them."""

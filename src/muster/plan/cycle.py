@@ -127,12 +127,9 @@ class _Cycle:
         # Gangs with nominations by priority, and the room that is set aside for them until their turn.
         self._nominated: dict[int, list[int]] = {}
         self._reserved: dict[int, list[tuple[int, Taking]]] = {}
-        for number, gang in enumerate(snapshot.gangs):
-            if (
-                not gang.held
-                and gang.ready[0]
-                and any(node != NONE for batch in gang.waiting for node in batch.nominated)
-            ):
+        for number in snapshot.waiting:
+            gang = snapshot.gangs[number]
+            if gang.nominated and not gang.held and gang.ready[0]:
                 self._nominated.setdefault(gang.priority, []).append(number)
 
     def reserve(self, priority: int) -> None:

@@ -11,6 +11,9 @@ BINPACK, SPREAD = "binpack", "spread"
 
 Fits = npt.NDArray[np.int32]
 
+# From so many nodes on, with rooms of no more than so many copies, counting is faster than sorting.
+_FEW_NODES, _FEW_COPIES = 256, 4096
+
 
 def over_nodes(fits: Fits, pods: int, strategy: str, liked: npt.NDArray[np.int64] | None = None) -> Vector | None:
     """How many pods go to each node, or None when they do not fit; nodes stand in the order that settles ties.
@@ -22,6 +25,8 @@ def over_nodes(fits: Fits, pods: int, strategy: str, liked: npt.NDArray[np.int64
         return _by_liking(fits, pods, strategy, liked)
     if strategy == SPREAD:
         return _spread(fits, pods)
+    if len(fits) > _FEW_NODES and int(fits.max()) <= _FEW_COPIES:
+        return _fill(fits, pods)
     order = np.argsort(fits, kind="stable")
     order = order[np.searchsorted(fits[order], 1) :]
     reached = np.cumsum(fits[order])
@@ -32,6 +37,22 @@ def over_nodes(fits: Fits, pods: int, strategy: str, liked: npt.NDArray[np.int64
     if pods:
         counts[order[: last + 1]] = fits[order[: last + 1]]
         counts[order[last]] -= reached[last] - pods
+    return counts
+
+
+def _fill(fits: Fits, pods: int) -> Vector | None:
+    """The same as sorting by room, where many nodes have few different rooms: they are counted instead."""
+    reached = np.cumsum(np.bincount(fits) * np.arange(int(fits.max()) + 1))
+    if pods > int(reached[-1]):
+        return None
+    last = int(np.searchsorted(reached, pods))
+    counts = np.where(fits < last, fits, 0).astype(np.int64)
+    if last:
+        full, rest = divmod(pods - int(reached[last - 1]), last)
+        here = np.flatnonzero(fits == last)[: full + 1]
+        counts[here[:full]] = last
+        if rest:
+            counts[here[full]] = rest
     return counts
 
 

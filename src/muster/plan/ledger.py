@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from muster.snapshot.arrays import Snapshot
+from muster.snapshot.domains import Domains
 from muster.snapshot.selectors import Mask
 
 Vector = npt.NDArray[np.int64]
@@ -52,7 +53,12 @@ class Ledger:
         self.liked = snapshot.liked
         self._columns: dict[int, list[tuple[int, int]]] = {}
         self._fits: dict[int, tuple[npt.NDArray[np.int32], int]] = {}
-        self._touched: list[Rows] = []
+        # Per shape and level: copies per domain, and the domain of every node.
+        self._rooms: dict[int, dict[tuple[int, int], tuple[Vector, npt.NDArray[np.int32]]]] = {}
+        # Moves so far; per node the last one that touched it; and the nodes of the last one.
+        self._moves = 0
+        self._touched = np.zeros(self.free.shape[1], dtype=np.int64)
+        self._last_touched: Rows = np.zeros(0, dtype=np.intp)
         self._taken: list[Taking] = []
         self.nodes = self.free.shape[1]
 
@@ -71,20 +77,35 @@ class Ledger:
     def fits(self, shape: int) -> npt.NDArray[np.int32]:
         """How many copies fit on every node. Not to be written to."""
         known = self._fits.get(shape)
-        at = len(self._touched)
+        at = self._moves
         if known is None:
             found = self._copies(shape, slice(None), self.allowed[shape])
         else:
             found, seen = known
             if seen == at:
                 return found
-            rows = self._touched[seen] if at == seen + 1 else np.concatenate(self._touched[seen:])
+            rows = self._last_touched if at == seen + 1 else np.flatnonzero(self._touched > seen)
             if len(rows) * _RECOUNT > self.nodes:
                 found = self._copies(shape, slice(None), self.allowed[shape])
+                self._rooms.pop(shape, None)
             else:
-                found[rows] = self._copies(shape, rows, self.allowed[shape][rows])
+                now = self._copies(shape, rows, self.allowed[shape][rows])
+                for (_, _), (rooms, domain_of) in self._rooms.get(shape, {}).items():
+                    np.add.at(rooms, domain_of[rows], now - found[rows])
+                found[rows] = now
         self._fits[shape] = (found, at)
         return found
+
+    def rooms(self, shape: int, topology: int, level: int, domains: Domains) -> Vector:
+        """How many copies fit into every domain of a level. Not to be written to."""
+        fits = self.fits(shape)
+        known = self._rooms.setdefault(shape, {})
+        if (topology, level) not in known:
+            # One place more at the end, where nodes without a domain (NONE is -1) are counted.
+            found = domains.levels[level]
+            counted = np.bincount(found.domain_of + 1, weights=fits, minlength=len(found.paths) + 1)
+            known[topology, level] = (np.roll(counted, -1).astype(np.int64), found.domain_of)
+        return known[topology, level][0][:-1]
 
     def _copies(self, shape: int, rows: slice | Rows, allowed: Mask) -> npt.NDArray[np.int32]:
         found = None
@@ -93,7 +114,9 @@ class Ledger:
             copies = free if ask == 1 else free // ask
             found = copies if found is None else np.minimum(found, copies)
         assert found is not None, "every pod asks for one of `pods`"
-        counted: npt.NDArray[np.int32] = np.where(allowed, np.clip(found, 0, _SMALL), 0).astype(np.int32, copy=False)
+        if found.dtype != np.int32:
+            found = np.minimum(found, _SMALL)
+        counted: npt.NDArray[np.int32] = np.where(allowed, np.maximum(found, 0), 0).astype(np.int32, copy=False)
         return counted
 
     def take(self, taking: Taking) -> None:
@@ -119,6 +142,8 @@ class Ledger:
         self._move(taking, sign)
 
     def _move(self, taking: Taking, sign: int) -> None:
-        for column, ask in self.columns(taking.shape):
-            self.free[column, taking.nodes] += sign * ask * taking.counts
-        self._touched.append(taking.nodes)
+        asked = np.multiply.outer(sign * self.asks[taking.shape], taking.counts)
+        self.free[:, taking.nodes] = self.free[:, taking.nodes] + asked
+        self._moves += 1
+        self._touched[taking.nodes] = self._moves
+        self._last_touched = taking.nodes

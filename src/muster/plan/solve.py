@@ -6,21 +6,18 @@ nothing out, within a budget of steps. Placed, infeasible with a proof, or undec
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.layout import over_nodes, slice_rows
 from muster.plan.ledger import Ledger, Taking
-from muster.plan.model import Dimension, Model
-from muster.plan.nearest import NEAREST, nearest
+from muster.plan.model import Model
+from muster.plan.nearest import nearest
 from muster.plan.nested import Nested
 from muster.plan.packing import Packer
 from muster.plan.problem import Problem
-from muster.plan.proof import Certificate, Exhausted, Proof, Shortage, certify
+from muster.plan.proof import Certificate, Exhausted, certify
 from muster.plan.search import ORDERS, Order, Search
+from muster.plan.simple import Answer, is_simple, one_shape
 from muster.snapshot.domains import Domains
 
 # Steps of a short run, per region and at least.
@@ -29,18 +26,6 @@ _SHORT_RUN, _SHORTEST_RUN = 3, 30
 _SMALL_RUN, _UNLIMITED = 1_500, 2**62
 # Steps that putting pods on nodes may cost each time, in these runs.
 _LITTLE, _MUCH = 200, 8_000
-
-
-class Answer(NamedTuple):
-    """Where every part goes (the ledger has taken it), or the proof that there is no way, or neither."""
-
-    takings: tuple[Taking, ...] | None = None
-    proof: Proof | None = None
-
-    @property
-    def placed(self) -> bool:
-        """Whether all of it fits."""
-        return self.takings is not None
 
 
 def solve(
@@ -60,10 +45,9 @@ def solve(
         return Answer(())
     budget.spend()
     if len(problem.parts) == 1 and problem.parts[0].cluster is None:
-        if not problem.regions:
-            return _anywhere(problem, ledger, strategy)
-        if len({region.bound.topology for region in problem.regions}) == 1:
-            return _in_one_domain(problem, ledger, topologies, strategy)
+        bounds = [region.bound for region in problem.regions]
+        if is_simple(bounds):
+            return one_shape(problem.parts[0], bounds, ledger, topologies, strategy)
     model = Model(problem, ledger, topologies)
     possible = certify(model)
     if isinstance(possible, Certificate):
@@ -116,58 +100,3 @@ def _stages(regions: int, *, one_topology: bool) -> Iterator[tuple[Order, int, i
     for order in ORDERS[1:] if regions else ():
         yield order, short, 0
     yield ORDERS[0], _UNLIMITED, _MUCH
-
-
-def _anywhere(problem: Problem, ledger: Ledger, strategy: str) -> Answer:
-    """One shape, no bounds: enough copies fit, or they do not."""
-    (part,) = problem.parts
-    fits = ledger.fits(part.shape)
-    counts = over_nodes(fits, part.pods, strategy, ledger.liked.get(part.shape))
-    if counts is None:
-        dimension = Dimension(part.shape, NONE, 0)
-        shortage = Shortage(NONE, dimension, part.pods, int(fits.sum()))
-        pods = ((part.shape, part.pods),)
-        found = (part.leaf, NONE, NONE, pods, (shortage,), shortage.best, False)
-        return Answer(proof=Certificate(*found, problem.parts, (), (dimension,)))
-    some = np.flatnonzero(counts)
-    taking = Taking(part.shape, some, counts[some])
-    ledger.take(taking)
-    return Answer((taking,))
-
-
-def _in_one_domain(problem: Problem, ledger: Ledger, topologies: Sequence[Domains], strategy: str) -> Answer:
-    """One shape in one domain of the narrowest level: the tightest that has enough."""
-    (part,) = problem.parts
-    bound = problem.regions[-1].bound
-    domains = topologies[bound.topology]
-    level = domains.levels[bound.level]
-    fits = ledger.fits(part.shape)
-    sums = np.zeros(len(fits) + 1, dtype=np.int64)
-    np.cumsum(fits[domains.order], out=sums[1:])
-    rooms = sums[level.stop] - sums[level.start]
-    pinned = False
-    asked = np.arange(len(rooms))
-    for region in problem.regions:
-        if region.bound.pinned != NONE:
-            pinned = True
-            around = asked.astype(np.int32)
-            for at in range(bound.level, region.bound.level, -1):
-                around = domains.levels[at].parent[around]
-            asked = asked[around == region.bound.pinned]
-    enough = asked[rooms[asked] >= part.pods]
-    if not len(enough):
-        dimension = Dimension(part.shape, NONE, 0)
-        nearest = asked[np.argsort(-rooms[asked], kind="stable")[:NEAREST]]
-        shortages = tuple(Shortage(int(domain), dimension, part.pods, int(rooms[domain])) for domain in nearest)
-        pods, bounds = ((part.shape, part.pods),), tuple(region.bound for region in problem.regions)
-        total, where = int(fits.sum()), (bound.row, bound.topology, bound.level)
-        certificate = Certificate(*where, pods, shortages, total, pinned, problem.parts, bounds, (dimension,))
-        return Answer(proof=certificate)
-    best = int(enough[np.argmin(rooms[enough])])
-    rows = domains.nodes_of(bound.level, best).astype(np.intp)
-    liked = ledger.liked.get(part.shape)
-    counts = over_nodes(fits[rows], part.pods, strategy, None if liked is None else liked[rows])
-    assert counts is not None
-    taking = Taking(part.shape, *slice_rows(rows, counts))
-    ledger.take(taking)
-    return Answer((taking,))

@@ -1,6 +1,7 @@
 """Random problems as documents: small clusters of three levels, trees of mixed leaves, some pods placed already."""
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -310,3 +311,65 @@ def tight(draw: st.DrawFn, size: Size = LARGE) -> list[dict[str, Any]]:
     nodes = [node(name, have[name][0], *path, cpus=have[name][1]) for name, *path in places]
     root = {"minSubGroup": needed} if needed < len(subgroups) else {}
     return [*nodes, topology("dc"), group(subGroups=subgroups, **root), *draw(st.permutations(pods))]
+
+
+def planted(random: Random) -> list[dict[str, Any]]:
+    """Up to 30 nodes and a tree of branches that was laid out on them exactly; then a few devices move."""
+    shape = [random.choice([1, 2]), random.choice([1, 2, 3]), random.choice([1, 2, 3])]
+    places = [
+        (f"n{index:02}", *(f"{level}{random.randrange(most)}" for level, most in zip("zbr", shape, strict=True)))
+        for index in range(random.randint(6, 30))
+    ]
+    sizes = random.choice([(1,), (1, 2, 4), (1, 2, 4, 8), (2, 3), (1, 3, 5), (2, 3, 5, 7)])
+    second = random.random() < 0.4
+    have = {place[0]: [0, 0] for place in places}
+    subgroups: list[dict[str, Any]] = []
+    pods: list[dict[str, Any]] = []
+
+    def inside(level: str, around: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        depth = LEVELS.index(level) + 2 if level else 1
+        anchor = random.choice(around)
+        return [place for place in around if place[1:depth] == anchor[1:depth]]
+
+    def ask() -> tuple[int, int]:
+        return random.choice(sizes), random.choice([1, 2, 3]) if second else 0
+
+    def fill(leaf: str, minimum: int, where: list[tuple[str, ...]]) -> None:
+        asked = ask()
+        for _ in range(minimum):
+            asked = ask() if random.random() < 0.2 else asked
+            pods.append(pod(f"p{len(pods):03}", leaf, *asked))
+            if where:
+                mine = have[random.choice(where)[0]]
+                mine[0], mine[1] = mine[0] + asked[0], mine[1] + asked[1]
+        if random.random() < 0.2:
+            pods.append(pod(f"p{len(pods):03}", leaf, *ask()))
+
+    level = random.choice(["", "", "zone", "block"])
+    spec = _required(level)
+    whole = inside(level, places)
+    for number in range(random.randint(1, 4)):
+        level = random.choice(["", "block", "zone", "rack"])
+        branch: dict[str, Any] = {"name": f"b{number}", **_required(level)}
+        around, leaves, spare = inside(level, whole), random.randint(1, 4), 0
+        subgroups.append(branch)
+        for leaf in range(leaves):
+            level, minimum = random.choice(["", "rack", "rack", "block"]), random.randint(1, 4)
+            name = f"b{number}-{leaf}"
+            subgroups.append({"name": name, "parent": f"b{number}", "minMember": minimum, **_required(level)})
+            decoy = leaf > 0 and random.random() < 0.15
+            fill(name, minimum, [] if decoy else inside(level, around))
+            spare += decoy
+        if spare:
+            branch["minSubGroup"] = leaves - spare
+    for _ in range(random.randint(0, 4)):
+        taken, given = random.choice(places)[0], random.choice(places)[0]
+        some = min(have[taken][0], random.choice([1, 1, 2]))
+        have[taken][0], have[given][0] = have[taken][0] - some, have[given][0] + some
+    random.shuffle(pods)
+    nodes = [node(name, have[name][0], *path, cpus=have[name][1] if second else 64) for name, *path in places]
+    return [*nodes, topology("dc"), group(subGroups=subgroups, **spec), *pods]
+
+
+def _required(level: str) -> dict[str, Any]:
+    return _held({"topology": "dc", "requiredTopologyLevel": level} if level else {})

@@ -1,6 +1,7 @@
 """The engine against oracles that share no code with it (SPEC §5, §11.9, §11.11)."""
 
 import os
+import random
 from dataclasses import replace
 
 import pytest
@@ -178,6 +179,21 @@ def test_instances_that_just_fit_are_decided_as_by_the_solver(documents):
     """Where counting alone does not decide, the search does, in both directions."""
     problem = read(documents)
     judge(problem, problem, ask(documents), milp.place(problem) is not None, False)
+
+
+@some(0.2)
+@given(instances.st.integers(0, 10**9))
+def test_what_is_said_of_larger_trees_is_true(seed):
+    """30 nodes, up to 16 leaves, tight: it may stay undecided, but no answer is wrong."""
+    documents = instances.planted(random.Random(seed))  # noqa: S311
+    problem, asked = read(documents), ask(documents)
+    try:
+        possible = milp.place(problem, seconds=5) is not None
+    except milp.Undecided:
+        return
+    assert asked.outcome.verdict in (Verdict.UNDECIDED, Verdict.PLACED if possible else Verdict.INFEASIBLE)
+    if asked.bound:
+        assert problem.faults(asked.bound) == []
 
 
 @some(0.5)

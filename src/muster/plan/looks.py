@@ -1,6 +1,7 @@
 """How domains and regions look. What looks alike is interchangeable, so that a search tries it once."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -44,11 +45,8 @@ class Looks:
         self._touched: dict[tuple[int, int], dict[int, list[int]]] = {key: {} for key in model.scales}
         self._keys = sorted(model.scales)
         self._inside = Inside(model)
-        self.classes: dict[tuple[int, int], list[int]] = {}
         self._numbers: dict[object, int] = {}
         self._asked: dict[object, bool] = {}
-        if self.alike:
-            self._classify()
         self.signatures = self._sign()
 
     def _number(self, look: object) -> int:
@@ -64,33 +62,51 @@ class Looks:
             found[region.number] = self._number((region.bound[2:5], tuple(parts), tuple(inside)))
         return found
 
-    def _classify(self) -> None:
-        """Classes from the narrowest level up: a domain is its narrower domains and the nodes beside them."""
-        model = self._model
-        if model.exact:
-            kinds = model.slots.T
-        else:
-            masks = [model.ledger.allowed[shape][model.rows] for shape in model.shapes]
-            kinds = np.column_stack([*(model.free[resource] for resource in model.active), *masks])
-        _, kind_of = np.unique(kinds, axis=0, return_inverse=True)
-        kind_of = kind_of.reshape(-1)
+    @cached_property
+    def classes(self) -> dict[tuple[int, int], list[int]]:
+        """Per level the class of every domain, from the narrowest level up: a domain is its narrower domains and the
+        nodes beside them. Only found when something has to be tried twice.
+        """
+        model, found = self._model, dict[tuple[int, int], list[int]]()
+        kind_of = self._kinds()
         narrower: tuple[int, int] | None = None
         for key in reversed(self._keys):
             scale = model.scales[key]
-            members: list[list[int]] = [[] for _ in scale.paths]
-            beside = np.ones(len(model.rows), dtype=bool)
-            if narrower is not None:
-                beside = model.scales[narrower].domain_of == NONE
-                for domain, around in enumerate(self._inside.wider(narrower, key)):
-                    members[around].append(-1 - self.classes[narrower][domain])
-            for row in np.flatnonzero(beside & (scale.domain_of != NONE)):
-                members[scale.domain_of[row]].append(int(kind_of[row]))
             if narrower is None and model.exact:
                 # Counting decides, so the sums are all that matters.
-                self.classes[key] = [self._number((key, column.tobytes())) for column in scale.slots.T]
-            else:
-                self.classes[key] = [self._number((key, tuple(sorted(found)))) for found in members]
+                found[key] = [self._number((key, column.tobytes())) for column in scale.slots.T]
+                narrower = key
+                continue
+            inside: list[list[int]] = [[] for _ in scale.paths]
+            beside = scale.domain_of != NONE
+            if narrower is not None:
+                beside &= model.scales[narrower].domain_of == NONE
+                for domain, around in enumerate(self._inside.wider(narrower, key)):
+                    inside[around].append(found[narrower][domain])
+            domains, kinds = scale.domain_of[beside], kind_of[beside]
+            order = np.lexsort((kinds, domains))
+            starts = np.searchsorted(domains[order], np.arange(len(scale.paths) + 1))
+            kinds = kinds[order]
+            found[key] = [
+                self._number((key, tuple(sorted(inside[at])), kinds[starts[at] : starts[at + 1]].tobytes()))
+                for at in range(len(scale.paths))
+            ]
             narrower = key
+        return found
+
+    def _kinds(self) -> npt.NDArray[np.intp]:
+        """Nodes with equal numbers are interchangeable."""
+        model = self._model
+        if model.exact:
+            columns = list(model.slots)
+        else:
+            masks = [model.ledger.allowed[shape][model.rows].astype(np.int64) for shape in model.shapes]
+            columns = [*(model.free[resource] for resource in model.active), *masks]
+        found = np.zeros(len(model.rows), dtype=np.intp)
+        for column in columns:
+            _, code = np.unique(column, return_inverse=True)
+            _, found = np.unique(found * (int(code.max(initial=0)) + 1) + code.reshape(-1), return_inverse=True)
+        return found.reshape(-1)
 
     def touch(self, key: tuple[int, int], domain: int, region: int, sign: int) -> None:
         """A region came into a domain, or left it."""

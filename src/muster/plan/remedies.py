@@ -1,20 +1,21 @@
 """What would make a gang fit. Every remedy was run through the engine and works; none is a guess.
 
-A remedy is tried on the room as the cycle leaves it: what others were given stays theirs.
+A remedy is looked for with the gang alone, on the room as the cycle leaves it; what is found is run once more with
+everybody whose turn comes before, so that nobody else takes what it frees. All of it has a budget of steps.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from muster.api.tree import NONE, Tree, core
+from muster.api.tree import NONE, Tree, core, minimum_pods
 from muster.plan.cycle import Policy, schedule
-from muster.plan.outcome import Plan, Verdict
-from muster.plan.proof import Certificate, Choices
+from muster.plan.outcome import Outcome, Plan, Verdict
+from muster.plan.proof import Certificate, Choices, Exhausted, Proof
 from muster.plan.tally import leaves_below
-from muster.snapshot.arrays import NOBODY, Counts, Gang, Placed, Snapshot
+from muster.snapshot.arrays import NOBODY, Counts, Gang, Hold, Placed, Snapshot
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
 
@@ -22,6 +23,14 @@ Thing = TypeVar("Thing")
 
 UNCORDON, EVICT, RELAX, LOWER, FREE = "uncordon", "evict", "relax", "lower", "free"
 _FIRM = "non-preemptible"
+# Steps that all trials together may cost, and those of one trial.
+_ALL_STEPS, _TRIAL_STEPS = 9_000, 1_500
+# Nobody empties more nodes than this for one gang.
+_MOST_FREED = 16
+# So many of the nearest domains are tried with their nodes emptied, before all nodes are.
+_MOST_DOMAINS = 3
+# When those whose turn comes before cost more steps, they are not run again.
+_MOST_BEFORE = 3_000
 
 
 class Victim(NamedTuple):
@@ -35,17 +44,19 @@ class Victim(NamedTuple):
 class Remedy(NamedTuple):
     """A change after which the gang's minimum is placed at once.
 
-    `uncordon`, `free`: nodes. `evict`: victims. `relax`: the hold `row` needs `level` (NONE: none at all) instead of
-    `before`. `lower`: the minimum of `row` becomes `level` instead of `before`.
+    `uncordon`, `free`: nodes. `evict`: victims. `relax`: the `hold` needs `level` instead of `before`; with NONE it is
+    only preferred. `lower`: the minimum of `row`, or the floor of a root that has one, becomes `level` instead of
+    `before`. `in_turn` is whether those whose turn comes before were run with it, too.
     """
 
     kind: str
     nodes: tuple[int, ...] = ()
     victims: tuple[Victim, ...] = ()
     row: int = NONE
-    topology: int = NONE
+    hold: int = NONE
     before: int = NONE
     level: int = NONE
+    in_turn: bool = True
 
 
 def remedies(plan: Plan, number: int, policy: Policy | None = None, most: int = 3) -> tuple[Remedy, ...]:
@@ -53,24 +64,50 @@ def remedies(plan: Plan, number: int, policy: Policy | None = None, most: int = 
 
     They make the minimum fit; or, when that is placed, the first child that waits beyond it.
     """
-    outcome = plan.outcomes[number]
-    row = 0
-    if outcome.verdict is Verdict.PLACED:
-        missing = [
-            reason.row for reason in outcome.reasons if reason.surplus and not outcome.rows[reason.row].satisfied
-        ]
-        row = missing[0] if missing and outcome.satisfied else NONE
-    if outcome.verdict is Verdict.HELD or row == NONE:
+    row = _asked_about(plan, number)
+    if row == NONE:
         return ()
     trial = _Trial(plan, number, row, policy or Policy())
     found: list[Remedy] = []
-    for look in (trial.uncordon, trial.evict, trial.relax, trial.lower, trial.free):
+    looks = (trial.uncordon, trial.evict, trial.relax, trial.lower, trial.free)
+    for at, look in enumerate(looks):
+        trial.share(len(looks) - at)
         remedy = look()
+        remedy = trial.in_turn(remedy) if remedy is not None else None
         if remedy is not None:
             found.append(remedy)
         if len(found) == most:
             break
     return tuple(found)
+
+
+def _asked_about(plan: Plan, number: int) -> int:
+    """The root when the minimum does not fit, else the first child beyond it that has its pods and no room."""
+    gang, outcome = plan.snapshot.gangs[number], plan.outcomes[number]
+    if outcome.verdict in (Verdict.INFEASIBLE, Verdict.UNDECIDED):
+        return 0
+    if outcome.verdict is Verdict.HELD or not outcome.satisfied:
+        return NONE
+    nominated = {
+        gang.waiting[placement.batch].leaf
+        for placement in plan.placements
+        if placement.gang == number and placement.nominated
+    }
+    for row, node in enumerate(gang.tree.nodes[1:], start=1):
+        if outcome.rows[row].satisfied or not gang.ready[row] or not outcome.rows[node.parent].satisfied:
+            continue
+        if _is_whole(gang, outcome, node.parent) and not nominated.intersection(leaves_below(gang, row)):
+            return row
+    return NONE
+
+
+def _is_whole(gang: Gang, outcome: Outcome, row: int) -> bool:
+    """Whether a tree node and all around it are satisfied: otherwise nobody tries what is below it."""
+    while row != NONE:
+        if not outcome.rows[row].satisfied:
+            return False
+        row = gang.tree.nodes[row].parent
+    return True
 
 
 class _Trial:
@@ -79,21 +116,93 @@ class _Trial:
     def __init__(self, plan: Plan, number: int, row: int, policy: Policy) -> None:
         self._plan, self._number, self._row = plan, number, row
         # Beyond the minimum, the other surplus is not asked about.
-        self._policy = replace(policy, surplus=row != 0)
-        self._gang = _after(plan, number)
+        steps = min(policy.steps_per_gang, _TRIAL_STEPS)
+        self._policy = replace(policy, surplus=row != 0, steps_per_gang=steps)
+        self._full_policy = replace(policy, steps_per_gang=max(steps, min(policy.steps_per_gang, 2 * _TRIAL_STEPS)))
+        # A preference prevents nothing, and is not asked about.
+        gang = _after(plan, number)
+        self._gang = replace(gang, holds=tuple(hold._replace(preferred=NONE) for hold in gang.holds))
+        self._leaves = frozenset(leaves_below(gang, row))
         snapshot = plan.snapshot
         free = snapshot.free.copy()
         for placement in plan.placements:
             ask = snapshot.asks[snapshot.gangs[placement.gang].waiting[placement.batch].shape]
             np.subtract.at(free, list(placement.nodes), ask)
-        self._left = replace(snapshot, free=free)
+        self._left = replace(snapshot, free=free, releasing=np.zeros_like(snapshot.releasing))
+        # What pods that are there hold of every node.
+        self._held = snapshot.allocatable - snapshot.free
+        self._spent, self._limit = 0, _ALL_STEPS
+        # What a trial costs even if its search is short.
+        self._least = 20 + len(snapshot.nodes) * len(gang.waiting) // 100
+
+    def share(self, among: int) -> None:
+        """The next look may spend its share of the steps that are left."""
+        self._limit = self._spent + max(0, _ALL_STEPS - self._spent) // among
 
     def _fits(self, snapshot: Snapshot, gang: Gang | None = None) -> Plan | None:
-        """The plan for the gang alone, if the tree node that this is about is satisfied in it."""
-        alone = replace(snapshot, gangs=(gang or self._gang,), releasing=np.zeros_like(snapshot.releasing))
-        plan, _ = schedule(alone, self._policy)
+        """The plan for the gang alone, if it satisfies the tree node that this is about; None when all is spent."""
+        if self._spent >= self._limit:
+            return None
+        plan, _ = schedule(replace(snapshot, gangs=(gang or self._gang,)), self._policy)
         outcome = plan.outcomes[0]
+        self._spent += self._least + outcome.steps
         return plan if outcome.satisfied and outcome.rows[self._row].satisfied else None
+
+    def in_turn(self, remedy: Remedy) -> Remedy | None:
+        """The remedy, if the gang also fits when those whose turn comes before have had theirs in the changed world."""
+        gangs = self._plan.snapshot.gangs
+        turn = self._turn(self._number, surplus=self._row != 0)
+        before = [
+            number
+            for number in self._plan.snapshot.waiting
+            if number != self._number and (self._turn(number, surplus=False) < turn or gangs[number].nominated)
+        ]
+        if sum(self._plan.outcomes[number].steps for number in before) > _MOST_BEFORE:
+            return remedy._replace(in_turn=False)
+        snapshot = self._changed(remedy)
+        kept = frozenset((*before, self._number))
+        # Who comes later takes nothing from it.
+        later = (replace(gang, waiting=()) if at not in kept else gang for at, gang in enumerate(snapshot.gangs))
+        plan, _ = schedule(replace(snapshot, gangs=tuple(later)), self._full_policy)
+        outcome = plan.outcomes[self._number]
+        return remedy if outcome.satisfied and outcome.rows[self._row].satisfied else None
+
+    def _turn(self, number: int, *, surplus: bool) -> tuple[int, bool, tuple[int, str, str]]:
+        """When a gang is tried, as the cycle orders it; what is satisfied already only waits for surplus."""
+        gang = self._plan.snapshot.gangs[number]
+        return -gang.priority, surplus or gang.satisfied[0], gang.order
+
+    def _changed(self, remedy: Remedy) -> Snapshot:
+        """The snapshot of the cycle with what the remedy says."""
+        snapshot = self._plan.snapshot
+        gangs = list(snapshot.gangs)
+        mine = gangs[self._number]
+        if remedy.kind == UNCORDON:
+            return _opened(snapshot, _only(snapshot.behind_cordons, remedy.nodes))
+        if remedy.kind == RELAX:
+            holds = _relaxed(mine.holds, remedy.hold, remedy.level)
+            gangs[self._number] = replace(mine, holds=holds)
+        elif remedy.kind == LOWER:
+            gangs[self._number] = replace(mine, tree=_with_minimum(mine.tree, remedy.row, remedy.level))
+        free, releasing = snapshot.free.copy(), snapshot.releasing.copy()
+        if remedy.kind == EVICT:
+            for victim in remedy.victims:
+                free[_node(snapshot, victim)] += _ask(snapshot, victim)
+            for number in {victim.gang for victim in remedy.victims}:
+                gone = {(victim.leaf, victim.pod) for victim in remedy.victims if victim.gang == number}
+                gangs[number] = _without_pods(gangs[number], gone)
+        elif remedy.kind == FREE:
+            nodes = list(remedy.nodes)
+            free[nodes], releasing[nodes] = snapshot.allocatable[nodes], 0
+            for number, gang in enumerate(gangs):
+                gone = {
+                    (leaf, at)
+                    for leaf, placed in gang.placed.items()
+                    for at, node in enumerate(placed.nodes)
+                    if node in remedy.nodes
+                }
+                gangs[number] = _without_pods(gang, gone) if gone else gang
+        return replace(snapshot, free=free, releasing=releasing, gangs=tuple(gangs))
 
     def _with_room(self, free: Amounts) -> Snapshot:
         return replace(self._left, free=free)
@@ -107,49 +216,69 @@ class _Trial:
                 asked[node] = asked.get(node, 0) + ask
         return asked
 
+    def _short(self, plan: Plan) -> list[int]:
+        """The nodes that the plan uses and that have too little as they are."""
+        return [node for node, asked in self._used(plan).items() if (self._left.free[node] < asked).any()]
+
+    def _spare(self, things: Sequence[Thing], snapshot_with: Callable[[Sequence[Thing]], Snapshot]) -> list[Thing]:
+        """The things without those that are not needed: halves, then smaller groups, at last each one by itself.
+
+        What is left out stays out if it still fits; where the steps are spent, the rest stays in.
+        """
+        needed = list(things)
+        size = max(1, len(needed) // 2)
+        while needed:
+            for group in [needed[at : at + size] for at in range(0, len(needed), size)]:
+                fewer = [thing for thing in needed if thing not in group]
+                if self._fits(snapshot_with(fewer)) is not None:
+                    needed = fewer
+            if size == 1:
+                break
+            size //= 2
+        return needed
+
     def uncordon(self) -> Remedy | None:
         """Nodes that only a cordon keeps the gang from."""
-        behind = self._left.behind_cordons
-        if not any(mask.any() for mask in behind.values()):
+        behind = {
+            shape: mask
+            for shape, mask in self._left.behind_cordons.items()
+            if mask.any() and any(batch.shape == shape for batch in self._gang.waiting)
+        }
+        if not behind:
             return None
-        plan = self._fits(self._opened(behind))
+        plan = self._fits(_opened(self._left, behind))
         if plan is None:
             return None
         nodes = [node for node in self._used(plan) if any(mask[node] for mask in behind.values())]
-        nodes = self._spare(nodes, lambda some: self._opened(_only(behind, some)))
+        nodes = self._spare(nodes, lambda some: _opened(self._left, _only(behind, some)))
         return Remedy(UNCORDON, tuple(sorted(nodes)))
 
-    def _opened(self, masks: Mapping[int, Mask]) -> Snapshot:
-        allowed = {shape: mask | masks[shape] if shape in masks else mask for shape, mask in self._left.allowed.items()}
-        return replace(self._left, allowed=allowed)
-
-    def _spare(self, things: Sequence[Thing], snapshot_with: Callable[[Sequence[Thing]], Snapshot]) -> list[Thing]:
-        """The things without those that are not needed: each is left out once, and stays out if it still fits."""
-        needed = list(things)
-        for thing in list(things)[:_MOST_SPARED]:
-            fewer = [other for other in needed if other != thing]
-            if self._fits(snapshot_with(fewer)) is not None:
-                needed = fewer
-        return needed
-
     def evict(self) -> Remedy | None:
-        """Surplus of gangs that allow it, no more than is needed."""
-        units = list(self._surplus())
+        """Surplus of gangs that allow it and whose turn comes later, no more than is needed."""
+        snapshot = self._plan.snapshot
+        allowed = np.any([snapshot.allowed[batch.shape] for batch in self._gang.waiting], axis=0)
+        units = [unit for unit in self._surplus() if any(allowed[_node(snapshot, victim)] for victim in unit)]
         if not units:
             return None
         plan = self._fits(self._with_room(self._without(units)))
         if plan is None:
             return None
-        snapshot = self._plan.snapshot
-        short = {node for node, asked in self._used(plan).items() if (self._left.free[node] < asked).any()}
+        short = frozenset(self._short(plan))
         near = [unit for unit in units if any(_node(snapshot, victim) in short for victim in unit)]
+        # Who is dearest is spared first.
+        near.sort(key=lambda unit: (-snapshot.gangs[unit[0].gang].priority, -len(unit), unit))
         needed = self._spare(near, lambda some: self._with_room(self._without(some)))
-        return Remedy(EVICT, victims=tuple(victim for unit in needed for victim in unit))
+        return Remedy(EVICT, victims=tuple(sorted(victim for unit in needed for victim in unit)))
 
     def _surplus(self) -> Iterator[tuple[Victim, ...]]:
-        """Units that may go by themselves: an extra pod of a leaf, newest first, or a whole extra child."""
+        """Units that may go by themselves: an extra pod of a leaf, newest first, or a whole extra child.
+
+        A gang that would be served first takes the room right back: its surplus helps nobody.
+        """
+        turn = self._turn(self._number, surplus=self._row != 0)
         for number, gang in enumerate(self._plan.snapshot.gangs):
-            if number == self._number or gang.held or gang.preemptibility == _FIRM or not gang.satisfied[0]:
+            firm = gang.held or gang.preemptibility == _FIRM or not gang.satisfied[0]
+            if number == self._number or firm or not gang.placed or self._turn(number, surplus=True) < turn:
                 continue
             rows = range(len(gang.tree.nodes))
             placed = [len(gang.placed.get(row, NOBODY).nodes) for row in rows]
@@ -160,11 +289,10 @@ class _Trial:
             for row in reversed(rows):
                 node = gang.tree.nodes[row]
                 if not needed.nodes[row] and needed.nodes[node.parent]:
-                    pods = [
-                        Victim(number, leaf, pod) for leaf in leaves_below(gang, row) for pod in range(placed[leaf])
-                    ]
+                    leaves = leaves_below(gang, row)
+                    pods = tuple(Victim(number, leaf, pod) for leaf in leaves for pod in range(placed[leaf]))
                     if pods:
-                        yield tuple(pods)
+                        yield pods
                 elif needed.nodes[row] and not node.children:
                     for pod in range(placed[row] - 1, needed.pods[row] - 1, -1):
                         yield (Victim(number, row, pod),)
@@ -174,95 +302,113 @@ class _Trial:
         free = self._left.free.copy()
         for unit in units:
             for victim in unit:
-                shape = snapshot.gangs[victim.gang].placed[victim.leaf].shapes[victim.pod]
-                free[_node(snapshot, victim)] += snapshot.asks[shape]
+                free[_node(snapshot, victim)] += _ask(snapshot, victim)
         return free
 
     def relax(self) -> Remedy | None:
-        """A wider level on one tree node, as narrow as it can be; those with the narrowest level are asked first."""
-        holds = self._gang.holds
-        order = sorted(range(len(holds)), key=lambda at: (holds[at].row != self._culprit(), -holds[at].required, at))
-        for at in order:
-            hold = holds[at]
-            for level in range(hold.required - 1, NONE - 1, -1):
-                changed = [*holds[:at], hold._replace(required=level, preferred=NONE), *holds[at + 1 :]]
-                if self._fits(self._left, replace(self._gang, holds=tuple(changed))) is not None:
-                    return Remedy(RELAX, row=hold.row, topology=hold.topology, before=hold.required, level=level)
+        """A wider level on one tree node, as narrow as it can be; the one that fails and the narrowest come first."""
+        holds, culprits = self._gang.holds, self._culprits()
+        asked = [
+            at for at, hold in enumerate(holds) if hold.required != NONE and not self._leaves.isdisjoint(hold.leaves)
+        ]
+        if not asked or self._fits(self._left, replace(self._gang, holds=())) is None:
+            return None
+        for at in sorted(asked, key=lambda at: (holds[at].row not in culprits[:1], -holds[at].required, at)):
+            if self._relaxes(at, NONE):
+                levels = range(holds[at].required - 1, NONE, -1)
+                level = next((level for level in levels if self._relaxes(at, level)), NONE)
+                return Remedy(RELAX, row=holds[at].row, hold=at, before=holds[at].required, level=level)
         return None
 
-    def _certificate(self) -> Certificate | None:
-        """What was counted of the way to meet the minimum that is preferred."""
-        proof = self._plan.outcomes[self._number].proof
-        if isinstance(proof, Choices):
-            proof = proof.refuted[0]
-        return proof if isinstance(proof, Certificate) else None
+    def _relaxes(self, at: int, level: int) -> bool:
+        hold = self._gang.holds[at]._replace(required=level)
+        holds = (*self._gang.holds[:at], hold, *self._gang.holds[at + 1 :])
+        return self._fits(self._left, replace(self._gang, holds=holds)) is not None
 
-    def _culprit(self) -> int:
-        """The tree node that the proof is about."""
-        certificate = self._certificate()
-        return self._row or (certificate.row if certificate is not None else NONE)
+    def _culprits(self) -> list[int]:
+        """The tree node that fails first, and those around it up to the one that this is about."""
+        outcome, nodes = self._plan.outcomes[self._number], self._gang.tree.nodes
+        certificate = _first(outcome.proof)
+        found = certificate.row if isinstance(certificate, Certificate) else NONE
+        for reason in outcome.reasons if self._row or found == NONE else ():
+            if not self._leaves.isdisjoint(leaves_below(self._gang, reason.row)) and bool(self._row) == reason.surplus:
+                found = reason.row
+                break
+        chain = []
+        while found != NONE:
+            chain.append(found)
+            found = nodes[found].parent
+        return chain[: chain.index(self._row) + 1] if self._row in chain else [self._row]
 
     def lower(self) -> Remedy | None:
-        """A smaller minimum of one tree node, as large as it can be: of the one that fails, else of one above it."""
-        rows = [self._culprit()] if self._culprit() != NONE else list(self._gang.tree.leaves)
-        for start in rows:
-            row = start
-            while row != NONE:
-                found = self._largest_minimum(row)
-                if found:
-                    return Remedy(LOWER, row=row, before=self._gang.tree.nodes[row].minimum, level=found)
-                row = self._gang.tree.nodes[row].parent
+        """A smaller minimum of one tree node, as large as it can be: of the one that fails, else of one above it.
+
+        When it is not known which one fails, of a leaf.
+        """
+        tree = self._gang.tree
+        chain = self._culprits()
+        if tree.nodes[chain[0]].children:
+            leaves = [leaf for leaf in sorted(self._leaves) if not self._gang.satisfied[leaf]]
+            chain = [*leaves, *chain]
+        for row in dict.fromkeys(chain):
+            before = tree.nodes[row].floor or tree.nodes[row].minimum
+            found = self._largest_minimum(row, before)
+            if found:
+                return Remedy(LOWER, row=row, before=before, level=found)
         return None
 
-    def _largest_minimum(self, row: int) -> int:
+    def _largest_minimum(self, row: int, before: int) -> int:
         """The largest minimum below the present one with which the gang fits; 0 when there is none."""
-        low, high = 0, self._gang.tree.nodes[row].minimum - 1
+        tree = self._gang.tree
+        # A floor below what the children need says nothing.
+        pods = minimum_pods(tree)
+        low = max(1, sum(pods[child] for child in tree.nodes[row].children)) if tree.nodes[row].floor else 1
+        if low >= before or not self._lowers(row, low):
+            return 0
+        high = before - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if (
-                self._fits(self._left, replace(self._gang, tree=_with_minimum(self._gang.tree, row, middle)))
-                is not None
-            ):
-                low = middle
-            else:
-                high = middle - 1
-        if low and self._fits(self._left, replace(self._gang, tree=_with_minimum(self._gang.tree, row, low))) is None:
-            return 0
+            low, high = (middle, high) if self._lowers(row, middle) else (low, middle - 1)
         return low
 
-    def free(self) -> Remedy | None:
-        """Nodes to be emptied, in the nearest domain if one is named; never of the gang's own pods."""
-        own = {node for placed in self._gang.placed.values() for node in placed.nodes}
-        plan = None
-        for places in (self._nearby(), range(len(self._left.nodes))):
-            plan = plan or self._fits(self._emptied([node for node in places if node not in own]))
-        if plan is None:
-            return None
-        short = [node for node, asked in self._used(plan).items() if (self._left.free[node] < asked).any()]
-        fullest = sorted(short, key=lambda node: (-int(self._taken(node).sum()), node))
-        return Remedy(FREE, tuple(sorted(self._spare(fullest, self._emptied))))
+    def _lowers(self, row: int, minimum: int) -> bool:
+        gang = replace(self._gang, tree=_with_minimum(self._gang.tree, row, minimum))
+        return self._fits(self._left, gang) is not None
 
-    def _taken(self, node: int) -> Amounts:
-        """What pods hold of a node; only its order matters."""
-        taken: Amounts = np.maximum(self._left.allocatable[node] - self._left.free[node], 0)
-        return taken
+    def free(self) -> Remedy | None:
+        """Nodes to be emptied, in the nearest domains if there are any; never of the gang's own pods."""
+        own = {node for placed in self._gang.placed.values() for node in placed.nodes}
+        for places in (*self._nearby(), range(len(self._left.nodes))):
+            plan = self._fits(self._emptied([node for node in places if node not in own]))
+            if plan is not None:
+                fullest = sorted(self._short(plan), key=lambda node: (-int(self._held[node].sum()), node))
+                nodes = self._spare(fullest, self._emptied)
+                return Remedy(FREE, tuple(sorted(nodes))) if len(nodes) <= _MOST_FREED else None
+        return None
 
     def _emptied(self, nodes: Sequence[int]) -> Snapshot:
+        """What the cycle has given away stays given away."""
         free = self._left.free.copy()
-        free[list(nodes)] = self._left.allocatable[list(nodes)]
+        free[list(nodes)] += self._held[list(nodes)]
         return self._with_room(free)
 
-    def _nearby(self) -> list[int]:
-        """The nodes of the domain that the reason names."""
-        reasons = [one for one in self._plan.outcomes[self._number].reasons if self._row in (0, one.row)]
-        for one in reasons:
-            if one.domain != NONE:
-                return [int(node) for node in self._left.topologies[one.topology].nodes_of(one.level, one.domain)]
-        return []
+    def _nearby(self) -> Iterator[list[int]]:
+        """The nodes of the domains that come nearest."""
+        outcome = self._plan.outcomes[self._number]
+        proof = _first(outcome.proof)
+        near = [(one.topology, one.level, one.domain) for one in outcome.reasons if one.surplus == bool(self._row)]
+        if isinstance(proof, Certificate | Exhausted):
+            near += [(one.topology, one.level, one.domain) for one in proof.near]
+        if isinstance(proof, Certificate):
+            near += [(proof.topology, proof.level, one.domain) for one in proof.shortages]
+        known = [one for one in dict.fromkeys(near) if NONE not in one]
+        for topology, level, domain in known[:_MOST_DOMAINS]:
+            yield [int(node) for node in self._left.topologies[topology].nodes_of(level, domain)]
 
 
-# Beyond so many, nobody looks whether one more can be spared.
-_MOST_SPARED = 16
+def _first(proof: Proof | None) -> Proof | None:
+    """What was said of the way to meet the minimum that is preferred."""
+    return proof.refuted[0] if isinstance(proof, Choices) else proof
 
 
 def _after(plan: Plan, number: int) -> Gang:
@@ -271,10 +417,12 @@ def _after(plan: Plan, number: int) -> Gang:
     placed = dict(gang.placed)
     taken: dict[int, set[int]] = {}
     for placement in plan.placements:
-        if placement.gang != number or placement.nominated:
+        if placement.gang != number:
             continue
         batch = gang.waiting[placement.batch]
         taken.setdefault(placement.batch, set()).update(placement.pods)
+        if placement.nominated:
+            continue
         before = placed.get(batch.leaf, NOBODY)
         placed[batch.leaf] = Placed(
             (*before.pods, *(batch.pods[pod] for pod in placement.pods)),
@@ -289,14 +437,43 @@ def _after(plan: Plan, number: int) -> Gang:
                 batch._replace(
                     pods=tuple(batch.pods[pod] for pod in left),
                     ages=tuple(batch.ages[pod] for pod in left),
-                    nominated=tuple(batch.nominated[pod] for pod in left),
+                    nominated=(NONE,) * len(left),
                 )
             )
     return replace(gang, waiting=tuple(waiting), placed=placed)
 
 
+def _without_pods(gang: Gang, gone: Collection[tuple[int, int]]) -> Gang:
+    """The gang without some placed pods, given by leaf and place in the leaf."""
+    placed = {}
+    for leaf, found in gang.placed.items():
+        kept = [at for at in range(len(found.nodes)) if (leaf, at) not in gone]
+        if kept:
+            columns = (tuple(found.pods[at] for at in kept), tuple(found.nodes[at] for at in kept))
+            placed[leaf] = Placed(*columns, tuple(found.shapes[at] for at in kept))
+    return replace(gang, placed=placed)
+
+
+def _relaxed(holds: Sequence[Hold], at: int, level: int) -> tuple[Hold, ...]:
+    """A level that is required no more is preferred, unless another is."""
+    hold = holds[at]
+    wish = hold.required if level == NONE and hold.preferred == NONE else hold.preferred
+    return (*holds[:at], hold._replace(required=level, preferred=wish), *holds[at + 1 :])
+
+
 def _node(snapshot: Snapshot, victim: Victim) -> int:
     return snapshot.gangs[victim.gang].placed[victim.leaf].nodes[victim.pod]
+
+
+def _ask(snapshot: Snapshot, victim: Victim) -> Amounts:
+    asked: Amounts = snapshot.asks[snapshot.gangs[victim.gang].placed[victim.leaf].shapes[victim.pod]]
+    return asked
+
+
+def _opened(snapshot: Snapshot, masks: Mapping[int, Mask]) -> Snapshot:
+    """Some pods may go to some more nodes."""
+    allowed = {shape: mask | masks[shape] if shape in masks else mask for shape, mask in snapshot.allowed.items()}
+    return replace(snapshot, allowed=allowed)
 
 
 def _only(masks: Mapping[int, Mask], nodes: Sequence[int]) -> dict[int, Mask]:
@@ -306,5 +483,7 @@ def _only(masks: Mapping[int, Mask], nodes: Sequence[int]) -> dict[int, Mask]:
 
 
 def _with_minimum(tree: Tree, row: int, minimum: int) -> Tree:
-    nodes = [node._replace(minimum=minimum) if at == row else node for at, node in enumerate(tree.nodes)]
-    return Tree(tuple(nodes), tree.together)
+    """The tree with another minimum of one tree node; of a root with a floor, with another floor."""
+    node = tree.nodes[row]
+    changed = node._replace(floor=minimum) if node.floor else node._replace(minimum=minimum)
+    return Tree((*tree.nodes[:row], changed, *tree.nodes[row + 1 :]), tree.together)

@@ -100,7 +100,7 @@ class Search:
                 if refuted is not None and (self._stranded(sequence[at:]) or self._look(at, sequence) in refuted):
                     tries.append(iter(()))
                 else:
-                    tries.append(iter(self._candidates(sequence[at], order)))
+                    tries.append(self._candidates(sequence[at], order))
             region = sequence[at]
             if self._assigned[region] != NONE:
                 self._charge(region, -1)
@@ -180,7 +180,7 @@ class Search:
         largest = self.model.scales[bound.topology, bound.level].slots.max(axis=1, initial=1)
         return float((self.model.region_needs[region] / np.maximum(largest, 1)).max(initial=0.0))
 
-    def _candidates(self, region: int, order: Order) -> list[int]:
+    def _candidates(self, region: int, order: Order) -> Iterator[int]:
         own = self.problem.regions[region].bound
         needs = self.model.region_needs[region][:, None]
         key = (own.topology, own.level)
@@ -217,19 +217,19 @@ class Search:
         ]
         return np.array(keep, dtype=np.intp)
 
-    def _unlike(self, key: tuple[int, int], domains: list[int], outer: int) -> list[int]:
-        """The first of all that look alike."""
-        if len(domains) < 2:
-            return domains
+    def _unlike(self, key: tuple[int, int], domains: list[int], outer: int) -> Iterator[int]:
+        """The first of all that look alike; nobody looks before a second one is asked for."""
         level = self.problem.regions[outer].bound.level if outer != NONE else NONE
         seen: set[object] = set()
-        found = []
-        for domain in domains:
-            look = self._looks.path(key, domain, level, self._left)
-            if look not in seen:
+        for at, domain in enumerate(domains):
+            if at:
+                if at == 1:
+                    seen.add(self._looks.path(key, domains[0], level, self._left))
+                look = self._looks.path(key, domain, level, self._left)
+                if look in seen:
+                    continue
                 seen.add(look)
-                found.append(domain)
-        return found
+            yield domain
 
     def _look(self, at: int, sequence: Sequence[int]) -> State:
         return self._looks.state(at, self._left, sequence)

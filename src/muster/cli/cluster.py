@@ -17,7 +17,7 @@ from muster.api.kinds import Kind, kind_of, read_core
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.topology import Topology
-from muster.api.validation import ERROR, Judgement, Violation
+from muster.api.validation import ERROR, WARNING, Judgement, Violation
 from muster.cli.files import Source, read_objects
 from muster.cli.judging import Checked, check_all, name_of, plural
 from muster.config import Config
@@ -83,8 +83,23 @@ def load(names: Sequence[str], config: Config, what_if: WhatIf | None = None, *,
         )
         for number, source in enumerate(sources):
             reading.take(source, added=number >= given)
-    loaded = Loaded(config, world, reading.checked, (), frozenset(reading.added))
+    loaded = Loaded(config, world, reading.checked, tuple(_about_input(reading)), frozenset(reading.added))
     return assume(loaded, what_if or WhatIf())
+
+
+def _about_input(reading: "_Reading") -> Iterator[str]:
+    """What people should know about the files, although it is no error."""
+    if reading.twice:
+        more = f" and {len(reading.twice) - 3:,} more" if len(reading.twice) > 3 else ""
+        yield f"{', '.join(list(reading.twice)[:3])}{more} stand twice in the input: the last one counts"
+    warned = [one for one in reading.checked if any(v.severity == WARNING for v in one.judgement.violations)]
+    if warned:
+        said = sum(v.severity == WARNING for one in warned for v in one.judgement.violations)
+        yield (
+            f"{plural(said, 'warning')} about {warned[0].title}"
+            + (f" and {plural(len(warned) - 1, 'more object')}" if len(warned) > 1 else "")
+            + ": muster validate says which"
+        )
 
 
 def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
@@ -142,6 +157,9 @@ class _Reading:
     judged: Sequence[Checked]
     checked: list[Checked] = field(default_factory=list)
     added: set[Key] = field(default_factory=set)
+    # Objects that came more than once, as people write them.
+    twice: dict[str, None] = field(default_factory=dict)
+    _seen: set[tuple[str, str, str]] = field(default_factory=set)
     _next: int = 0
 
     def take(self, source: Source, *, added: bool) -> None:
@@ -158,6 +176,11 @@ class _Reading:
         if one.judgement.violations or not isinstance(found, _MANY):
             self.checked.append(one)
         if found is not None and one.name:
+            kind = one.judgement.kind
+            key = (one.kind, one.namespace if kind is not None and kind.namespaced else "", one.name)
+            if key in self._seen:
+                self.twice[one.title] = None
+            self._seen.add(key)
             self._apply(found, [error for error in one.judgement.violations if error.severity == ERROR], added)
 
     def _apply(self, found: Any, errors: Sequence[Violation], added: bool) -> None:
@@ -253,6 +276,8 @@ def _waiting_again(pod: Pod) -> Pod:
 
 def _remarks(world: World) -> Iterator[str]:
     """What a plan of this world leaves out, and what looks like a mistake."""
+    if world.queues:
+        yield "queues are known by name only: limits, quota, order between queues and evictions are not applied yet"
     if not world.nodes:
         yield "no nodes in the input: nothing can be placed; add what kubectl get nodes -o yaml prints"
     orphans = Counter(gang for gang in world.members if gang not in world.groups)

@@ -176,7 +176,7 @@ def _next(made: Plan, names: Sequence[str], what_if: WhatIf, form: str) -> str:
     ]
     if waiting and not any(assumed) and is_command("explain"):
         return f"muster explain {shlex.quote(waiting[0])} {files}"
-    if waiting or any(assumed):
+    if waiting or any(assumed) or "-" in names:
         return " ".join(part for part in ("muster plan", files, *assumed, f"-o {form}") if part)
     return f"muster snapshot {files} > cycle.json   (keep this cycle, to replay it)"
 

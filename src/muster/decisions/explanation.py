@@ -1,6 +1,7 @@
 """Why a gang waits, in full: what was checked, its tree, the proof, the nearest domains, and what would help."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -199,7 +200,6 @@ def _holders(nodes: frozenset[int], plan: Plan) -> Iterator[str]:
 
 
 def _help(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:
-    namespace, name = gang.key
     nodes = [snapshot.nodes[node] for node in remedy.nodes]
     if remedy.kind == UNCORDON:
         return Help(remedy.kind, f"uncordon {_listed(nodes)}", f"kubectl uncordon {' '.join(nodes)}")
@@ -208,14 +208,13 @@ def _help(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:
         return Help(remedy.kind, f"empty {_listed(nodes)} of other pods", fields)
     if remedy.kind == EVICT:
         return _evict(remedy, snapshot)
+    if remedy.kind == RELAX:
+        return _relax(remedy, gang, snapshot)
+    assert remedy.kind == LOWER
     node = gang.tree.nodes[remedy.row]
-    who = node.name or "the gang"
-    if remedy.kind == LOWER:
-        field = "minSubGroup" if node.children else "minMember"
-        says = f"lower {field} of {who} from {remedy.before:,} to {remedy.level:,}"
-        return Help(remedy.kind, says, _patch(namespace, name, f"{node.path}.{field}", remedy.level))
-    assert remedy.kind == RELAX
-    return _relax(remedy, gang, snapshot, who)
+    field = "minSubGroup" if node.children and not node.floor else "minMember"
+    says = f"lower {field} of {node.name or 'the gang'} from {remedy.before:,} to {remedy.level:,}"
+    return Help(remedy.kind, says, _patch(gang.key, "add", f"{node.path}.{field}", remedy.level))
 
 
 def _evict(remedy: Remedy, snapshot: Snapshot) -> Help:
@@ -232,29 +231,47 @@ def _evict(remedy: Remedy, snapshot: Snapshot) -> Help:
     return Help(remedy.kind, f"evict surplus of {_listed(said)}", " && ".join(commands))
 
 
-def _relax(remedy: Remedy, gang: Gang, snapshot: Snapshot, who: str) -> Help:
-    labels = snapshot.topologies[remedy.topology].labels
-    node = gang.tree.nodes[remedy.row]
-    constraint = next((one.constraint for one in gang.tree.together if one.members[0] == remedy.row), node.constraint)
-    if node.constraint is not None:
-        constraint = node.constraint
-    before = labels[remedy.before].rpartition("/")[2]
-    after = labels[remedy.level].rpartition("/")[2] if remedy.level != NONE else ""
-    says = f"do not require {before} for {who}"
-    if after:
-        says = f"relax requiredTopologyLevel of {who} from {before} to {after}"
-    path = f"{constraint.path}.requiredTopologyLevel" if constraint is not None else ""
-    value = labels[remedy.level] if remedy.level != NONE else None
-    return Help(remedy.kind, says, _patch(*gang.key, path, value) if path else "")
+def _relax(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:
+    hold = gang.holds[remedy.hold]
+    labels = snapshot.topologies[hold.topology].labels
+    node = gang.tree.nodes[hold.row]
+    sets = [one for one in gang.tree.together if one.members[0] == hold.row]
+    constraint = sets[0].constraint if hold.beside else node.constraint
+    assert constraint is not None, "every hold comes from a constraint"
+    names = [gang.tree.nodes[row].name for row in sets[0].members] if hold.beside else [node.name or "the gang"]
+    who, before = _listed(names), _short(labels[remedy.before])
+    required, preferred = (f"{constraint.path}.{which}TopologyLevel" for which in ("required", "preferred"))
+    if remedy.level != NONE:
+        says = f"hold {who} in one {_short(labels[remedy.level])} instead of one {before}"
+        return Help(remedy.kind, says, _patch(gang.key, "add", required, labels[remedy.level]))
+    if hold.preferred != NONE:
+        return Help(remedy.kind, f"do not require one {before} for {who}", _patch(gang.key, "remove", required))
+    says = f"prefer one {before} for {who} instead of requiring it"
+    return Help(remedy.kind, says, _patch(gang.key, "move", preferred, moved_from=required))
 
 
-def _patch(namespace: str, name: str, path: str, value: Any) -> str:
+def _short(label: str) -> str:
+    return label.rpartition("/")[2]
+
+
+def _patch(key: tuple[str, str], op: str, path: str, value: Any = None, moved_from: str = "") -> str:
     """A command that changes one field of the PodGroup."""
-    pointer = "/" + path.replace("[", ".").replace("]", "").replace(".", "/")
-    change: dict[str, Any] = {"op": "remove", "path": pointer}
-    if value is not None:
-        change = {"op": "add", "path": pointer, "value": value}
-    return f"kubectl patch {_KIND} -n {namespace} {name} --type=json -p '{json.dumps([change])}'"
+    change: dict[str, Any] = {"op": op, **({"from": _pointer(moved_from)} if moved_from else {})}
+    change.update({"path": _pointer(path), **({"value": value} if op == "add" else {})})
+    namespace, name = map(_quoted, key)
+    return f"kubectl patch {_KIND} -n {namespace} {name} --type=json -p {_quoted(json.dumps([change]))}"
+
+
+def _quoted(word: str) -> str:
+    """One word of a command, as a shell reads it."""
+    return word if re.fullmatch(r"[A-Za-z0-9@%+=:,./_-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _pointer(path: str) -> str:
+    """The path of a field as a JSON pointer (RFC 6901): `spec.subGroups[2]` is `/spec/subGroups/2`."""
+    parts = re.findall(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.\[\]]+)', path)
+    words = (json.loads(f'"{quoted}"') if quoted else number or word for quoted, number, word in parts)
+    return "".join("/" + word.replace("~", "~0").replace("/", "~1") for word in words)
 
 
 def _listed(names: list[str]) -> str:

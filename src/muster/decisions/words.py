@@ -109,11 +109,21 @@ class _About:
         return f"{path}: {self.reason.best:,} of {self.reason.asked:,}" if path else ""
 
     @property
+    def around(self) -> str:
+        """The wider domain that it is kept in."""
+        reason = self.reason
+        if reason.around is None or reason.topology == NONE:
+            return ""
+        path = self.snapshot.domain_path(reason.topology, *reason.around)
+        return path if len(path) <= _LONG_PATH else "…" + path[1 - _LONG_PATH :]
+
+    @property
     def missing(self) -> int:
         return max(self.reason.asked - self.reason.best, 0)
 
 
 def path_of(reason: Reason, snapshot: Snapshot) -> str:
+    """The domain that a reason names, as a path."""
     if NONE in (reason.topology, reason.level, reason.domain):
         return ""
     return snapshot.domain_path(reason.topology, reason.level, reason.domain)
@@ -191,19 +201,25 @@ def _insufficient(about: _About) -> list[str]:
 
 
 def _not_enough_in_domain(about: _About) -> list[str]:
-    level = about.level
-    what = f"{about.who} needs room for {about.room} in the {level} of its placed pods"
+    level, around = about.level, about.around
+    here = f"one {level} of {around}, where placed pods of the gang are" if around and around != about.path else ""
+    what = f"{about.who} needs room for {about.room} in {here or f'the {level} of its placed pods'}"
     where = about.nearest or f"no {level} is left to it"
-    return [what, where, f"free room for {about.missing:,} more there, or start it anew elsewhere"]
+    return [what, where, f"free room for {about.missing:,} more there, or start the gang anew elsewhere"]
 
 
 def _fragmented(about: _About) -> list[str]:
     level = about.level
     if not level or not about.path or not about.missing:
         return _no_arrangement(about)
+    remedy = f"free room for {about.missing:,} more there, or relax the level"
+    what = f"{about.who} needs room for {about.room} in one {level}"
+    if about.around and about.around != about.path:
+        return [f"{what} of {about.around}, beside the rest of the gang", f"best left {about.nearest}", remedy]
+    if about.around:
+        return [f"{what}, beside the rest of the gang", f"best left {about.nearest}", remedy]
     total = f" ({about.reason.total:,} in all)" if about.reason.total is not None else ""
-    what = f"{about.who} needs room for {about.room} in one {level}: the total{total} is enough, no single {level} is"
-    return [what, f"nearest {about.nearest}", f"free room for {about.missing:,} more there, or relax the level"]
+    return [f"{what}: the total{total} is enough, no single {level} is", f"nearest {about.nearest}", remedy]
 
 
 def _no_arrangement(about: _About) -> list[str]:

@@ -21,7 +21,8 @@ _WAYS_INSIDE = 4
 class Near(NamedTuple):
     """One domain for the outermost region, and what then is missing first: a tree node that finds too little.
 
-    `domain` of `level` is the best that there is for the tree node `row`; `missing` is what lacks in all.
+    `domain` of `level` is the best that there is for the tree node `row`; `missing` is what lacks in all. `around` is
+    the wider domain (level, domain) that the rest of the gang was put into, which is why others do not count.
     """
 
     missing: int
@@ -32,6 +33,7 @@ class Near(NamedTuple):
     dimension: Dimension
     asked: int
     best: int
+    around: tuple[int, int] | None = None
 
 
 def nearest(model: Model) -> tuple[Near, ...]:
@@ -55,8 +57,10 @@ def nearest(model: Model) -> tuple[Near, ...]:
         tried.fill(region, domain)
         tried.place_loose()
         if tried.first is not None:
-            found.append((tried.missing, domain, tried.first._replace(missing=tried.missing)))
-    return tuple(near for _, _, near in sorted(found)[:NEAREST])
+            # Of equally near ones the tightest: there a little more room decides.
+            room = int(left[:, domain].sum())
+            found.append((tried.missing, room, domain, tried.first._replace(missing=tried.missing)))
+    return tuple(near for _, _, _, near in sorted(found)[:NEAREST])
 
 
 class _Guess:
@@ -122,8 +126,8 @@ class _Guess:
             return
         if self._problem.regions[region].children:
             nearest_first = sorted(domains, key=lambda domain: (_lack(needs, left[:, domain]), domain))[:_WAYS_INSIDE]
-            tried = [self._after(region, domain) for domain in nearest_first]
-            self.__dict__.update(min(tried, key=lambda one: one.missing).__dict__)
+            tried = [(self._after(region, domain), int(left[:, domain].sum())) for domain in nearest_first]
+            self.__dict__.update(min(tried, key=lambda one: (one[0].missing, one[1]))[0].__dict__)
             return
         enough = [domain for domain in domains if (left[:, domain] >= needs).all()]
         if enough:
@@ -157,7 +161,9 @@ class _Guess:
                 if room < part.pods:
                     self.missing += part.pods - room
                     dimension = Dimension(part.shape, NONE, 0)
-                    self.first = self.first or Near(0, part.leaf, *key, domain, dimension, part.pods, room)
+                    self.first = self.first or Near(
+                        0, part.leaf, *key, domain, dimension, part.pods, room, (key[1], domain)
+                    )
 
     def _note(self, region: int, domain: int, left: Table) -> None:
         needs = self._model.region_needs[region]
@@ -167,7 +173,14 @@ class _Guess:
             self.missing += asked - best
             bound = self._problem.regions[region].bound
             where = (bound.row, bound.topology, bound.level, domain)
-            self.first = self.first or Near(0, *where, self._model.dimensions[worst], asked, best)
+            self.first = self.first or Near(0, *where, self._model.dimensions[worst], asked, best, self._around(region))
+
+    def _around(self, region: int) -> tuple[int, int] | None:
+        """The level and domain of the nearest region around one in the same Topology."""
+        for other in self._problem.ancestors(region):
+            if self.key(other)[0] == self.key(region)[0] and other in self._assigned:
+                return self.key(other)[1], self._assigned[other]
+        return None
 
 
 def _lack(needs: Table, left: Table) -> float:

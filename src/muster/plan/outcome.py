@@ -59,6 +59,8 @@ class Reason(NamedTuple):
     dimension: Dimension | None = None
     # What the whole cluster has of it.
     total: int | None = None
+    # The wider domain (level, domain) that placed pods, or the rest of the gang, keep it in.
+    around: tuple[int, int] | None = None
     detail: str = ""
     pod: str = ""
     surplus: bool = False

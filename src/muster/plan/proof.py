@@ -43,6 +43,13 @@ class Certificate(NamedTuple):
     dimensions: tuple[Dimension, ...]
     near: tuple[Near, ...] = ()
 
+    @property
+    def pin(self) -> tuple[int, int] | None:
+        """The level and domain that placed pods have chosen already, the narrowest around what is asked."""
+        held = [one for one in self.bounds if one.topology == self.topology and one.pinned != NONE]
+        around = [one for one in held if one.level <= self.level]
+        return max((one.level, one.pinned) for one in around) if around else None
+
 
 class Exhausted(NamedTuple):
     """Every arrangement was tried. `regions` are the tree nodes whose domains were varied."""

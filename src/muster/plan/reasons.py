@@ -30,7 +30,8 @@ def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason
 
 def _near(near: Near, code: str, surplus: bool) -> Reason:
     where = (near.topology, near.level, near.domain)
-    return Reason(code, near.row, near.asked, near.best, *where, near.dimension, surplus=surplus)
+    counts = (near.asked, near.best)
+    return Reason(code, near.row, *counts, *where, near.dimension, around=near.around, surplus=surplus)
 
 
 def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
@@ -59,6 +60,7 @@ def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
         nearest.domain,
         nearest.dimension,
         proof.total,
+        proof.pin,
         surplus=surplus,
     )
 

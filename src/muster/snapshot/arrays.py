@@ -142,8 +142,8 @@ class Gang:
         if len(self.tree.nodes) > 1 or self.holds or self.held or len(self.waiting) != 1 or self.placed:
             return NONE
         batch = self.waiting[0]
-        alone = len(batch.pods) == 1 and batch.nominated[0] == NONE and self.tree.nodes[0].minimum == 1
-        return batch.shape if alone and not self.present[0] else NONE
+        alone = len(batch.pods) == self.counts[0].total == 1 and batch.nominated[0] == NONE
+        return batch.shape if alone and self.tree.nodes[0].minimum == 1 else NONE
 
     @cached_property
     def may_have_surplus(self) -> bool:

@@ -7,17 +7,18 @@ from typing import Any
 import click
 
 from muster.api.tree import NONE, count_in_words
-from muster.cli.cluster import WhatIf, gang_meant, load, policy_of, run_cycle
+from muster.cli.cluster import Loaded, WhatIf, gang_meant, load, policy_of, run_cycle
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.plan import moment_of
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, sayable, signs, tell
-from muster.decisions.explanation import Explanation, document_of
+from muster.decisions.explanation import Explanation, Leaving, document_of
 from muster.decisions.explanation import explain as put_together
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import foremost, sentence, told
-from muster.plan.outcome import Plan, Verdict
+from muster.plan.outcome import Code, Plan, Verdict
 from muster.plan.remedies import remedies
 from muster.snapshot.arrays import Snapshot
+from muster.snapshot.world import State
 
 _STYLES: dict[Verdict, dict[str, Any]] = {
     Verdict.PLACED: {"fg": "green"},
@@ -26,7 +27,7 @@ _STYLES: dict[Verdict, dict[str, Any]] = {
     Verdict.HELD: {"fg": "yellow"},
 }
 _BAR = 16
-_MOST_PLACES, _MOST_ROWS, _MOST_REASONS = 3, 60, 8
+_MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_PODS = 3, 60, 8, 8, 4
 
 
 @click.command(epilog="Example: muster explain default/nightly -f examples/cluster")
@@ -59,7 +60,7 @@ def explain(
     key = gang_meant(name, loaded.world.groups)
     made = run_cycle(loaded, moment_of(now))
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
-    found = put_together(made, number, remedies(made, number, policy_of(config)))
+    found = put_together(made, number, remedies(made, number, policy_of(config)), _leaving(loaded))
     if form in (JSON, YAML):
         say_data(document_of(found, made.snapshot), form)
     else:
@@ -68,18 +69,27 @@ def explain(
     ctx.exit(0 if found.outcome.verdict is Verdict.PLACED else 1)
 
 
+def _leaving(loaded: Loaded) -> list[Leaving]:
+    """The pods that terminate, by name: a snapshot only has the sum of what they hold."""
+    return [
+        Leaving("/".join(key), facts.pod.spec.node_name, frozenset(facts.request))
+        for key, facts in loaded.world.pods.items()
+        if facts.state is State.TERMINATING
+    ]
+
+
 def _say(found: Explanation, made: Plan) -> None:
     outcome = found.outcome
-    first = foremost(outcome)
-    title = " · ".join(["/".join(found.gang.key), outcome.verdict.value, *([first.reason.code] if first else [])])
-    say(sayable(title), bold=True, **_STYLES[outcome.verdict])
-    say(sayable(f"  {found.message}"))
+    say(sayable(_title(found)), bold=True, **_STYLES[outcome.verdict])
+    for line in found.message.split(" · "):
+        say(sayable(f"  {line}"))
     say()
-    say(sayable("  " + "   ".join(f"{_tick(check.good)} {check.says}" for check in found.checks)))
-    say()
-    for line in _tree(found, made.snapshot):
-        say(f"  {sayable(line)}")
-    for section in (_others(found, made.snapshot), _proof(found), _places(found), _helps(found)):
+    say("  " + "   ".join(f"{_tick(check.good)} {check.says}" for check in found.checks))
+    sections = (
+        *(_tree(found, made.snapshot), _waits(found), _others(found, made.snapshot)),
+        *(_proof(found), _places(found), _helps(found)),
+    )
+    for section in sections:
         lines = list(section)
         if lines:
             say()
@@ -87,19 +97,33 @@ def _say(found: Explanation, made: Plan) -> None:
                 say(sayable(line))
 
 
+def _title(found: Explanation) -> str:
+    """The gang, the verdict and the foremost reason; what waits beyond the minimum is named."""
+    parts = ["/".join(found.gang.key), found.outcome.verdict.value]
+    first = foremost(found.outcome)
+    if first is not None and first.reason.surplus:
+        parts.append(f"{found.gang.tree.nodes[first.reason.row].name or 'surplus'} waits: {first.reason.code}")
+    elif first is not None:
+        parts.append(first.reason.code)
+    return " · ".join(parts)
+
+
 def _tick(good: bool | None) -> str:
     if good is None:
         return "-"
-    good_sign, bad_sign = ("✓", "✗") if sayable("✓") == "✓" else ("ok", "NO")
+    good_sign, bad_sign = ("✓", "✗") if signs()["arrow"] == "→" else ("ok", "NO")
     return good_sign if good else bad_sign
 
 
 def _tree(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
     """One line a tree node: have, minimum, total, where; what is not needed hangs on dashed lines, core is marked."""
     gang, outcome, sign = found.gang, found.outcome, signs()
+    if any(reason.code == Code.INVALID for reason in outcome.reasons):
+        # Nobody knows what is meant.
+        return
     nodes, chosen = gang.tree.nodes, core_rows(gang, outcome)
     leads = [""] * len(nodes)
-    rows: list[tuple[str, ...]] = [("", "HAVE", "MINIMUM", "TOTAL", "", "DOMAIN")]
+    rows: list[tuple[str, ...]] = [("", "HAVE", "MINIMUM", "TOTAL", "STATE", "DOMAIN")]
     for row, node in enumerate(nodes[:_MOST_ROWS]):
         label = "/".join(gang.key)
         if node.parent != NONE:
@@ -109,15 +133,29 @@ def _tree(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
             leads[row] = leads[node.parent] + (" " * len(sign["through"]) if last else sign["through"])
             label = leads[node.parent] + branch + node.name
         needs = count_in_words(node) if node.children else f"{node.minimum:,}"
-        state = "satisfied" if outcome.rows[row].satisfied else "below minimum"
-        state += ", core" if chosen[row] and outcome.rows[row].satisfied else ""
         counts = outcome.rows[row]
+        state = f"satisfied ({'core' if chosen[row] else 'surplus'})" if counts.satisfied else "below minimum"
         where = domain_of(counts, snapshot) or "-"
         wish = {True: "", False: " (preference not met)", None: ""}[counts.preferred_met]
         rows.append((label, f"{counts.placed:,}", needs, f"{counts.total:,}", state, where + wish))
-    yield from columns(rows)
+    yield from (f"  {line}" for line in columns(rows))
     if len(nodes) > _MOST_ROWS:
-        yield f"… {len(nodes) - _MOST_ROWS:,} more: -o json"
+        yield f"  … {len(nodes) - _MOST_ROWS:,} more: -o json"
+
+
+def _waits(found: Explanation) -> Iterator[str]:
+    """Who must leave before the reserved room is there."""
+    if not found.waits:
+        return
+    yield "  waits for terminating pods"
+    rows = [(f"    {one.node}", _few(one.pods) if one.pods else "(names unknown)") for one in found.waits[:_MOST_WAITS]]
+    yield from columns(rows)
+    if len(found.waits) > _MOST_WAITS:
+        yield f"    and on {len(found.waits) - _MOST_WAITS:,} more nodes: -o json"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_PODS]) + (f" and {len(names) - _MOST_PODS:,} more" if len(names) > _MOST_PODS else "")
 
 
 def _others(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
@@ -145,7 +183,8 @@ def _places(found: Explanation) -> Iterator[str]:
     rows = []
     for one in found.places[:_MOST_PLACES]:
         full = one.best * _BAR // max(one.asked, 1)
-        bar = "█" * full + "░" * (_BAR - full)
+        full_sign, empty_sign = ("█", "░") if signs()["arrow"] == "→" else ("#", ".")
+        bar = full_sign * full + empty_sign * (_BAR - full)
         held = f"held by {', '.join(one.holders)}" if one.holders else ""
         who = f"for {one.sub_group}" if one.sub_group else ""
         rows.append((f"    {one.where}", bar, f"{one.best:,} of {one.asked:,}", who, held))
@@ -154,18 +193,19 @@ def _places(found: Explanation) -> Iterator[str]:
 
 def _helps(found: Explanation) -> Iterator[str]:
     if not found.helps:
-        if found.outcome.verdict is Verdict.INFEASIBLE:
-            yield "  no single change that was tried would make it fit"
+        if found.outcome.verdict in (Verdict.INFEASIBLE, Verdict.UNDECIDED):
+            yield "  no single change that was tried makes it fit"
         return
     yield "  would fix it (each one was tried)"
     for at, one in enumerate(found.helps, start=1):
         yield f"    {at}  {one.says}"
-        if one.command:
-            yield f"         {one.command}"
+        yield f"       {one.command}"
 
 
 def _next(found: Explanation, names: Sequence[str], add: Sequence[str]) -> str:
     files = " ".join([*(f"-f {shlex.quote(name)}" for name in names), *(f"--add {shlex.quote(name)}" for name in add)])
     if found.outcome.verdict is Verdict.PLACED:
         return f"muster plan {files} -o wide"
+    if any(reason.code == Code.INVALID for reason in found.outcome.reasons):
+        return f"muster validate {files.replace('--add ', '-f ')}"
     return f"muster explain {shlex.quote('/'.join(found.gang.key))} {files} -o json"

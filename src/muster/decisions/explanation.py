@@ -3,8 +3,12 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from muster.api.tree import NONE
 from muster.decisions.plan import core_rows, domain_of
@@ -14,9 +18,10 @@ from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof
 from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, Remedy
 from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.requests import PODS
 
 _KIND = "podgroups.scheduling.run.ai"
-_MOST_HOLDERS, _MOST_NAMED = 2, 4
+_MOST_HOLDERS, _MOST_NAMED = 3, 4
 # The checks in their order, with the reasons that say that one failed.
 _LADDER = (
     ("spec", (Code.INVALID,)),
@@ -61,6 +66,21 @@ class Help(NamedTuple):
     command: str
 
 
+class Leaving(NamedTuple):
+    """A pod that terminates, and the resources that it still holds of its node."""
+
+    pod: str
+    node: str
+    holds: frozenset[str]
+
+
+class Wait(NamedTuple):
+    """A node whose room is reserved for the gang, and who must leave it first; no pods when their names are unknown."""
+
+    node: str
+    pods: tuple[str, ...]
+
+
 class Explanation(NamedTuple):
     """Everything that there is to say about one gang."""
 
@@ -70,60 +90,94 @@ class Explanation(NamedTuple):
     checks: tuple[Check, ...]
     proof: str
     places: tuple[Place, ...]
+    waits: tuple[Wait, ...]
     helps: tuple[Help, ...]
 
 
-def explain(plan: Plan, number: int, remedies: tuple[Remedy, ...]) -> Explanation:
-    """Puts it together for a gang of the plan, with the remedies that were found for it."""
+def explain(plan: Plan, number: int, remedies: Sequence[Remedy], leaving: Sequence[Leaving] = ()) -> Explanation:
+    """Puts it together for a gang of the plan, with the remedies that were found for it.
+
+    `leaving` are the pods that terminate; a snapshot only knows how much room they hold.
+    """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
     first = foremost(outcome)
-    message = sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(gang, outcome, plan)
+    crowd = _Crowd(plan)
     return Explanation(
         gang,
         outcome,
-        message,
+        sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(outcome, snapshot),
         tuple(_checks(gang, outcome)),
-        proof_in_words(outcome.proof, gang, snapshot) if outcome.proof is not None else "",
-        tuple(_places(outcome.proof, gang, plan)) if outcome.proof is not None else (),
-        tuple(_help(remedy, gang, snapshot) for remedy in remedies),
+        _proof(gang, outcome, snapshot),
+        tuple(_places(gang, outcome, crowd)),
+        tuple(_waits(plan, number, leaving)),
+        tuple(_help(remedy, gang, crowd) for remedy in remedies),
     )
 
 
-def _good(gang: Gang, outcome: Outcome, plan: Plan) -> str:
+def _good(outcome: Outcome, snapshot: Snapshot) -> str:
     """A few words for a gang that has what it needs."""
-    where = domain_of(outcome.rows[0], plan.snapshot)
-    root = outcome.rows[0]
-    return f"{root.placed:,} of {root.total:,} pods are placed" + (f", all in {where}" if where else "")
+    root, where = outcome.rows[0], domain_of(outcome.rows[0], snapshot)
+    some = f"{root.placed:,} of {_pods(root.total)}"
+    words = f"all {_pods(root.total)} are placed" if root.placed == root.total > 1 else f"{some} placed"
+    return words + (f", in {where}" if where else "")
 
 
 def _checks(gang: Gang, outcome: Outcome) -> Iterator[Check]:
-    failed = False
-    for name, codes in _LADDER:
-        reasons = [one for one in told(outcome) if one.reason.code in codes and not one.reason.surplus]
-        about_room = name == "room"
-        # A preferred level that nobody has is a remark; and once the minimum is there, nothing about it has failed.
-        bad = bool(reasons) and outcome.verdict is not Verdict.PLACED
-        if failed:
-            yield Check(name, None, _said_of(name, gang))
-        elif bad:
-            failed = True
-            yield Check(name, False, _said_of(name, gang))
-        else:
-            waits = about_room and outcome.verdict is Verdict.HELD
-            yield Check(name, None if waits else True, _said_of(name, gang))
+    """Every check with its answer. Of a spec that is invalid nothing else is known; room is looked for last."""
+    codes = {one.reason.code for one in told(outcome) if not one.reason.surplus}
+    # What is preferred and not known is a remark; and once the minimum is there, nothing about it has failed.
+    codes = codes if outcome.verdict is not Verdict.PLACED else set()
+    for name, failures in _LADDER:
+        good: bool | None = codes.isdisjoint(failures)
+        if name == "pods":
+            good = outcome.verdict is Verdict.PLACED or gang.ready[0]
+        if (Code.INVALID in codes and name != "spec") or (name == "room" and outcome.verdict is Verdict.HELD):
+            good = None
+        yield Check(name, good, _said_of(name, gang, outcome))
 
 
-def _said_of(name: str, gang: Gang) -> str:
+def _said_of(name: str, gang: Gang, outcome: Outcome) -> str:
     """What a check is about."""
     there = sum(gang.present) + sum(gang.pending)
+    later = any(reason.code == Code.WAITING_FOR_ROOM for reason in outcome.reasons) and not outcome.satisfied
     return {
-        "spec": "spec is valid",
+        "spec": "spec",
         "queue": f"queue {gang.queue}",
-        "topology": "topologies and levels are known",
-        "supported": "nothing unsupported is asked for",
-        "pods": f"{there:,} pods are there, {gang.minimum_pods[0]:,} needed",
-        "room": "room for the minimum",
+        "topology": "topology",
+        "supported": "supported",
+        "pods": f"{_pods(there)}, {gang.minimum_pods[0]:,} needed",
+        "room": "room once pods have left" if later else "room",
     }[name]
+
+
+def _pods(count: int) -> str:
+    return f"{count:,} pod{'' if count == 1 else 's'}"
+
+
+def _waits(plan: Plan, number: int, leaving: Sequence[Leaving]) -> Iterator[Wait]:
+    """The nodes that are not free enough yet for what is nominated to them, with the pods that hold what lacks."""
+    snapshot = plan.snapshot
+    asked = np.zeros_like(snapshot.free)
+    nodes: set[int] = set()
+    for placement in plan.placements:
+        ask = snapshot.asks[snapshot.gangs[placement.gang].waiting[placement.batch].shape]
+        np.add.at(asked, list(placement.nodes), ask)
+        if placement.nominated and placement.gang == number:
+            nodes.update(placement.nodes)
+    for node in sorted(nodes):
+        short = {snapshot.resources[at] for at in np.flatnonzero(asked[node] > snapshot.free[node])}
+        name = snapshot.nodes[node]
+        # Ports are no resource to those who count pods: whoever leaves may hold them.
+        ports = any(resource.startswith("host port ") for resource in short)
+        pods = (one.pod for one in leaving if one.node == name and (ports or not short.isdisjoint(one.holds)))
+        if short:
+            yield Wait(name, tuple(sorted(pods)))
+
+
+def _proof(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> str:
+    if outcome.verdict is Verdict.UNDECIDED:
+        return f"none: the search stopped after {outcome.steps:,} steps"
+    return proof_in_words(outcome.proof, gang, snapshot) if outcome.proof is not None else ""
 
 
 def proof_in_words(proof: Proof, gang: Gang, snapshot: Snapshot) -> str:
@@ -159,20 +213,15 @@ def _certificate(proof: Certificate, gang: Gang, snapshot: Snapshot) -> str:
     return f"{needs}, and the best of those left, {path}, has {nearest.best:,}"
 
 
-def _places(proof: Proof, gang: Gang, plan: Plan) -> Iterator[Place]:
-    """The nearest domains, once each."""
-    if isinstance(proof, Choices):
-        yield from _places(proof.refuted[0], gang, plan)
-    if not isinstance(proof, Certificate | Exhausted):
-        return
-    near = list(proof.near)
-    if isinstance(proof, Certificate) and not near and proof.topology != NONE:
-        near = [
-            Near(0, proof.row, proof.topology, proof.level, one.domain, one.dimension, one.asked, one.best)
-            for one in proof.shortages
-        ]
+def _places(gang: Gang, outcome: Outcome, crowd: "_Crowd") -> Iterator[Place]:
+    """The nearest domains, once each; of what waits beyond the minimum, the nearest one."""
+    near = _near(outcome.proof)
+    for reason in outcome.reasons if outcome.verdict is Verdict.PLACED else ():
+        where = (reason.topology, reason.level, reason.domain)
+        if reason.surplus and reason.dimension is not None and NONE not in where:
+            near.append(Near(0, reason.row, *where, reason.dimension, reason.asked, reason.best))
+    snapshot = crowd.snapshot
     for one in near:
-        snapshot = plan.snapshot
         nodes = snapshot.topologies[one.topology].nodes_of(one.level, one.domain)
         yield Place(
             snapshot.domain_path(one.topology, one.level, one.domain),
@@ -180,41 +229,81 @@ def _places(proof: Proof, gang: Gang, plan: Plan) -> Iterator[Place]:
             counted(one.asked, one.dimension, snapshot),
             one.asked,
             one.best,
-            tuple(_holders(frozenset(int(node) for node in nodes), plan)),
+            tuple(crowd.on([int(node) for node in nodes])),
         )
 
 
-def _holders(nodes: frozenset[int], plan: Plan) -> Iterator[str]:
-    """The gangs with the most pods on some nodes, those of this cycle included."""
-    snapshot = plan.snapshot
-    pods: Counter[int] = Counter()
-    for number, gang in enumerate(snapshot.gangs):
-        found = sum(node in nodes for placed in gang.placed.values() for node in placed.nodes)
-        if found:
-            pods[number] += found
-    for placement in plan.placements:
-        pods[placement.gang] += sum(node in nodes for node in placement.nodes)
-    ranked = sorted(((count, number) for number, count in pods.items() if count), key=lambda one: (-one[0], one[1]))
-    for count, number in ranked[:_MOST_HOLDERS]:
-        yield f"{'/'.join(snapshot.gangs[number].key)} ({count:,} pod{'' if count == 1 else 's'})"
+def _near(proof: Proof | None) -> list[Near]:
+    if isinstance(proof, Choices):
+        return _near(proof.refuted[0])
+    if not isinstance(proof, Certificate | Exhausted):
+        return []
+    if proof.near or isinstance(proof, Exhausted) or proof.topology == NONE:
+        return list(proof.near)
+    where = (proof.row, proof.topology, proof.level)
+    return [Near(0, *where, one.domain, one.dimension, one.asked, one.best) for one in proof.shortages]
 
 
-def _help(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:
+class _Crowd:
+    """Who is on which nodes, the pods of this cycle included."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.snapshot, self._plan = plan.snapshot, plan
+
+    @cached_property
+    def _members(self) -> npt.NDArray[np.int64]:
+        """The node and the gang of every pod of ours, and whether it came in this cycle."""
+        found: list[tuple[int, int, bool]] = []
+        for number, gang in enumerate(self.snapshot.gangs):
+            for placed in gang.placed.values():
+                found += [(node, number, False) for node in placed.nodes]
+        for placement in self._plan.placements:
+            found += [(node, placement.gang, True) for node in placement.nodes]
+        return np.array(found, dtype=np.int64).reshape(-1, 3)
+
+    def on(self, nodes: Sequence[int]) -> Iterator[str]:
+        """The gangs with the most pods on some nodes, and how many pods of others there are."""
+        snapshot = self.snapshot
+        here = self._members[np.isin(self._members[:, 0], nodes)]
+        pods = Counter(here[:, 1].tolist())
+        ranked = sorted(pods.items(), key=lambda one: (-one[1], one[0]))
+        for gang, count in ranked[:_MOST_HOLDERS]:
+            yield f"{'/'.join(snapshot.gangs[gang].key)} ({_pods(count)})"
+        if len(ranked) > _MOST_HOLDERS:
+            yield f"{len(ranked) - _MOST_HOLDERS:,} more gangs"
+        column = snapshot.resources.index(PODS)
+        held = int((snapshot.allocatable - snapshot.free)[list(nodes), column].sum())
+        strangers = held - int((here[:, 2] == 0).sum())
+        if strangers > 0:
+            yield f"{_pods(strangers)} of others"
+
+
+def _help(remedy: Remedy, gang: Gang, crowd: _Crowd) -> Help:
+    snapshot = crowd.snapshot
     nodes = [snapshot.nodes[node] for node in remedy.nodes]
+    words = " ".join(map(_quoted, nodes))
     if remedy.kind == UNCORDON:
-        return Help(remedy.kind, f"uncordon {_listed(nodes)}", f"kubectl uncordon {' '.join(nodes)}")
-    if remedy.kind == FREE:
-        fields = f"kubectl get pods -A --field-selector spec.nodeName={nodes[0]}" if nodes else ""
-        return Help(remedy.kind, f"empty {_listed(nodes)} of other pods", fields)
-    if remedy.kind == EVICT:
-        return _evict(remedy, snapshot)
-    if remedy.kind == RELAX:
-        return _relax(remedy, gang, snapshot)
-    assert remedy.kind == LOWER
+        found = Help(remedy.kind, f"uncordon {_listed(nodes)}", f"kubectl uncordon {words}")
+    elif remedy.kind == FREE:
+        who = "; ".join(crowd.on(remedy.nodes))
+        show = "kubectl get pods -A -o wide --field-selector spec.nodeName="
+        command = f"{show}{words}" if len(nodes) == 1 else f"for node in {words}; do {show}$node; done"
+        found = Help(remedy.kind, f"clear {_listed(nodes)} of other pods: {who}", command)
+    elif remedy.kind == EVICT:
+        found = _evict(remedy, snapshot)
+    elif remedy.kind == RELAX:
+        found = _relax(remedy, gang, snapshot)
+    else:
+        assert remedy.kind == LOWER
+        found = _lower(remedy, gang)
+    return found if remedy.in_turn else found._replace(says=f"{found.says} (if nobody before it takes the room)")
+
+
+def _lower(remedy: Remedy, gang: Gang) -> Help:
     node = gang.tree.nodes[remedy.row]
     field = "minSubGroup" if node.children and not node.floor else "minMember"
     says = f"lower {field} of {node.name or 'the gang'} from {remedy.before:,} to {remedy.level:,}"
-    return Help(remedy.kind, says, _patch(gang.key, "add", f"{node.path}.{field}", remedy.level))
+    return Help(remedy.kind, says, _patch(gang.key, "add", f"{_pointer(node.path)}/{field}", remedy.level))
 
 
 def _evict(remedy: Remedy, snapshot: Snapshot) -> Help:
@@ -223,11 +312,11 @@ def _evict(remedy: Remedy, snapshot: Snapshot) -> Help:
     for victim in remedy.victims:
         pods = snapshot.gangs[victim.gang].placed[victim.leaf].pods
         by_gang.setdefault(victim.gang, []).append(pods[victim.pod])
-    said = [f"{'/'.join(snapshot.gangs[number].key)} ({_listed(sorted(pods))})" for number, pods in by_gang.items()]
-    commands = [
-        f"kubectl delete pod -n {snapshot.gangs[number].key[0]} {' '.join(sorted(pods))}"
-        for number, pods in by_gang.items()
-    ]
+    said, commands = [], []
+    for number, found in by_gang.items():
+        key, names = snapshot.gangs[number].key, sorted(found)
+        said.append(f"{'/'.join(key)} ({_listed(names)})")
+        commands.append(f"kubectl delete pod -n {_quoted(key[0])} {' '.join(map(_quoted, names))}")
     return Help(remedy.kind, f"evict surplus of {_listed(said)}", " && ".join(commands))
 
 
@@ -240,7 +329,12 @@ def _relax(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:
     assert constraint is not None, "every hold comes from a constraint"
     names = [gang.tree.nodes[row].name for row in sets[0].members] if hold.beside else [node.name or "the gang"]
     who, before = _listed(names), _short(labels[remedy.before])
-    required, preferred = (f"{constraint.path}.{which}TopologyLevel" for which in ("required", "preferred"))
+    # A long name is shortened in the path.
+    older = constraint.path.startswith("spec.topologyConstraints.subGroups")
+    pointer = f"/spec/topologyConstraints/subGroups/{node.name}" if older and not hold.beside else ""
+    required, preferred = (
+        f"{pointer or _pointer(constraint.path)}/{which}TopologyLevel" for which in ("required", "preferred")
+    )
     if remedy.level != NONE:
         says = f"hold {who} in one {_short(labels[remedy.level])} instead of one {before}"
         return Help(remedy.kind, says, _patch(gang.key, "add", required, labels[remedy.level]))
@@ -254,10 +348,10 @@ def _short(label: str) -> str:
     return label.rpartition("/")[2]
 
 
-def _patch(key: tuple[str, str], op: str, path: str, value: Any = None, moved_from: str = "") -> str:
+def _patch(key: tuple[str, str], op: str, pointer: str, value: Any = None, moved_from: str = "") -> str:
     """A command that changes one field of the PodGroup."""
-    change: dict[str, Any] = {"op": op, **({"from": _pointer(moved_from)} if moved_from else {})}
-    change.update({"path": _pointer(path), **({"value": value} if op == "add" else {})})
+    change: dict[str, Any] = {"op": op, **({"from": moved_from} if moved_from else {}), "path": pointer}
+    change.update({"value": value} if op == "add" else {})
     namespace, name = map(_quoted, key)
     return f"kubectl patch {_KIND} -n {namespace} {name} --type=json -p {_quoted(json.dumps([change]))}"
 
@@ -268,10 +362,8 @@ def _quoted(word: str) -> str:
 
 
 def _pointer(path: str) -> str:
-    """The path of a field as a JSON pointer (RFC 6901): `spec.subGroups[2]` is `/spec/subGroups/2`."""
-    parts = re.findall(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.\[\]]+)', path)
-    words = (json.loads(f'"{quoted}"') if quoted else number or word for quoted, number, word in parts)
-    return "".join("/" + word.replace("~", "~0").replace("/", "~1") for word in words)
+    """The path of a field as a JSON pointer: `spec.subGroups[2]` is `/spec/subGroups/2`."""
+    return "/" + path.replace("[", ".").replace("]", "").replace(".", "/")
 
 
 def _listed(names: list[str]) -> str:
@@ -322,5 +414,6 @@ def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
             }
             for one in found.places
         ],
+        "waitsFor": [{"node": one.node, "pods": list(one.pods)} for one in found.waits],
         "remedies": [{"kind": one.kind, "message": one.says, "command": one.command} for one in found.helps],
     }

@@ -101,7 +101,7 @@ class Engine:
         choice = _has_choice(progress, row)
         tried = self._choose(progress, row, holds, frozenset(), budget, only_first=choice)
         barred: dict[int, Proof] = {}
-        if tried.attempt is None and tried.refuted and choice:
+        if tried.attempt is None and choice:
             # Children that can't be placed even alone need not be tried in every combination.
             barred = self._impossible(progress, row, holds, budget)
             tried = self._choose(progress, row, holds, frozenset(barred), budget, first=tried)

@@ -284,15 +284,26 @@ class _Cycle:
 
     def _try(self, number: int, ask: Callable[[Engine], Attempt]) -> Attempt:
         """Now, else when the terminating pods are gone: then the whole attempt is nominated, and nothing is bound."""
-        attempt = ask(self._now)
+        attempt = self._ask(number, self._now, ask)
         if attempt.takings is not None:
             return self._commit(number, attempt, self._now, self._soon, nominated=False)
         if self._soon is None:
             return attempt
-        later = ask(self._soon)
+        later = self._ask(number, self._soon, ask)
         if later.takings is not None:
             return self._commit(number, later, self._soon, self._now, nominated=True)
         return later
+
+    def _ask(self, number: int, engine: Engine, ask: Callable[[Engine], Attempt]) -> Attempt:
+        """A defect of ours costs one gang its turn, and is told; never the cycle."""
+        mark = engine.ledger.mark()
+        try:
+            return ask(engine)
+        except Exception as error:
+            engine.ledger.rewind(mark)
+            what = f"{type(error).__name__}: {str(error)[:100]}"
+            self._state(number).reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=what))
+            return Attempt(None)
 
     def _commit(
         self,

@@ -47,6 +47,9 @@ class Looks:
         self._inside = Inside(model)
         self._numbers: dict[object, int] = {}
         self._asked: dict[object, bool] = {}
+        self._pinned: dict[tuple[int, int], set[int]] = {key: set() for key in self._keys}
+        for region in model.problem.regions:
+            self._pinned[region.bound.topology, region.bound.level].add(region.bound.pinned)
         self.signatures = self._sign()
 
     def _number(self, look: object) -> int:
@@ -72,9 +75,12 @@ class Looks:
         narrower: tuple[int, int] | None = None
         for key in reversed(self._keys):
             scale = model.scales[key]
+            # A domain that somebody is pinned to looks like no other: what is not placed yet will want it.
+            own = [at if at in self._pinned[key] else NONE for at in range(len(scale.paths))]
             if narrower is None and model.exact:
                 # Counting decides, so the sums are all that matters.
-                found[key] = [self._number((key, column.tobytes())) for column in scale.slots.T]
+                columns = scale.slots.T
+                found[key] = [self._number((key, own[at], columns[at].tobytes())) for at in range(len(own))]
                 narrower = key
                 continue
             inside: list[list[int]] = [[] for _ in scale.paths]
@@ -88,7 +94,7 @@ class Looks:
             starts = np.searchsorted(domains[order], np.arange(len(scale.paths) + 1))
             kinds = kinds[order]
             found[key] = [
-                self._number((key, tuple(sorted(inside[at])), kinds[starts[at] : starts[at + 1]].tobytes()))
+                self._number((key, own[at], tuple(sorted(inside[at])), kinds[starts[at] : starts[at + 1]].tobytes()))
                 for at in range(len(scale.paths))
             ]
             narrower = key
@@ -118,11 +124,19 @@ class Looks:
             if not here:
                 del self._touched[key][domain]
 
-    def remembered(self, key: tuple[int, int], domain: int, ask: Callable[[list[int]], bool]) -> bool:
-        """What `ask` says of the regions in a domain; domains and regions that look alike are asked about once."""
+    def remembered(
+        self, key: tuple[int, int], domain: int, assigned: Sequence[int], ask: Callable[[list[int]], bool]
+    ) -> bool:
+        """What `ask` says of the regions in a domain; domains and regions that look alike are asked about once.
+
+        With several Topologies the answer also depends on the domains around.
+        """
         regions = self._touched[key][domain]
-        what = tuple(sorted(self.signatures[region] for region in regions))
-        look = (self.classes[key][domain] if self.alike else domain, what)
+        look: object = (self.classes[key][domain], tuple(sorted(self.signatures[region] for region in regions)))
+        if not self.alike:
+            who = sorted(regions)
+            around = [assigned[outer] for region in who for outer in self._model.problem.ancestors(region)]
+            look = (domain, tuple(who), tuple(around))
         if look not in self._asked:
             self._asked[look] = ask(regions)
         return self._asked[look]
@@ -147,7 +161,7 @@ class Looks:
         if key != self._keys[-1]:
             return ("at", domain)
         if self._model.exact:
-            return left[key][:, domain].tobytes()
+            return domain if domain in self._pinned[key] else NONE, left[key][:, domain].tobytes()
         return self.classes[key][domain], tuple(sorted(self.signatures[region] for region in here))
 
     def state(self, at: int, left: Left, sequence: Sequence[int]) -> State:

@@ -259,7 +259,8 @@ class Exact:
 
     def pack(self) -> dict[int, Taking] | bool | None:
         """What each part takes; False is a proof that there is no way; None when the budget is spent."""
-        if sum(map(len, self._nodes)) > _MOST_CHOICES:
+        # Every node and every part is a step down, and there are only so many.
+        if sum(map(len, self._nodes)) + 3 * len(self._parts) > _MOST_CHOICES:
             return None
         if not self._from(0):
             return None if self._spent else False

@@ -131,6 +131,7 @@ class Search:
         return self._looks.remembered(
             (bound.topology, bound.level),
             self._assigned[region],
+            self._assigned,
             lambda regions: self.check is None or self.check(self._assigned, regions),
         )
 

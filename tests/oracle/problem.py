@@ -179,6 +179,8 @@ def read(documents: list[dict[str, Any]], *, soon: bool = False) -> Problem:
     of = {kind: [one for one in documents if one["kind"] == kind] for kind in ("Node", "Topology", "PodGroup", "Pod")}
     machines = {one["metadata"]["name"]: _machine(one) for one in of["Node"]}
     (group,) = of["PodGroup"]
+    if "subgroups" in group["spec"]:
+        group = {**group, "spec": {**group["spec"], "subGroups": group["spec"]["subgroups"]}}
     subgroups = group["spec"].get("subGroups", [])
     parents = {one.get("parent") for one in subgroups}
     known = {one["name"] for one in subgroups if one["name"] not in parents}
@@ -205,11 +207,8 @@ def read(documents: list[dict[str, Any]], *, soon: bool = False) -> Problem:
             minimum[name] = written.get("minMember", 1)
     if subgroups and "minSubGroup" not in group["spec"]:
         floor = group["spec"].get("minMember", 0)
-    labels = {
-        one["metadata"]["name"]: [level["nodeLabel"] for level in one["spec"]["levels"]] for one in of["Topology"]
-    }
     problem = Problem(machines, members, children, minimum, floor)
-    _hold(problem, group["spec"], labels)
+    _hold(problem, group, of["Topology"])
     return problem
 
 
@@ -251,28 +250,61 @@ def _member(pod: dict[str, Any], named: bool) -> Member:
     )
 
 
-def _hold(problem: Problem, spec: dict[str, Any], labels: dict[str, list[str]]) -> None:
-    """Every constraint, whichever way it is spelled (SPEC §3). The instances always name the Topology."""
+def _hold(problem: Problem, group: dict[str, Any], topologies: list[dict[str, Any]]) -> None:
+    """Every constraint, whichever way it is spelled, and whosever Topology it inherits (SPEC §3)."""
+    spec = group["spec"]
+    older = spec.get("topologyConstraints", {})
+    written = [("", spec), *((one["name"], one) for one in spec.get("subGroups", []))]
+    own = {name: one["topologyConstraint"] for name, one in written if "topologyConstraint" in one}
+    own.update(older.get("subGroups", {}))
+    sets = older.get("subGroupSets", [])
+    parent = {child: name for name, below in problem.children.items() for child in below}
     covered: set[str] = set()
 
-    def hold(leaves: frozenset[str], constraint: dict[str, Any], name: str | None = None) -> None:
-        known = labels[constraint["topology"]]
-        required, preferred = constraint.get("requiredTopologyLevel"), constraint.get("preferredTopologyLevel")
-        if required or preferred:
+    def inherited(name: str | None) -> str:
+        """The Topology that stands on a tree node, on the set around it, or on one further up."""
+        while name is not None:
+            around = [one["constraint"] for one in sets if name in one["subGroups"]]
+            for constraint in (own.get(name, {}), *around):
+                if constraint.get("topology"):
+                    return str(constraint["topology"])
+            name = parent.get(name)
+        annotation = group["metadata"].get("annotations", {}).get("kai.scheduler/topology", "")
+        return annotation or (topologies[0]["metadata"]["name"] if len(topologies) == 1 else "")
+
+    def hold(leaves: frozenset[str], constraint: dict[str, Any], above: str | None, name: str | None = None) -> None:
+        topology = constraint.get("topology") or inherited(above)
+        required, preferred = (_labels(topologies, topology, constraint.get(f"{how}TopologyLevel")) for how in _HOWS)
+        if any(constraint.get(f"{how}TopologyLevel") for how in _HOWS):
             covered.update(leaves)
         if required:
-            problem.together.append(Together(leaves, tuple(known[: known.index(required) + 1])))
+            problem.together.append(Together(leaves, required))
         if preferred and name is not None:
-            problem.preferred[name] = Together(leaves, tuple(known[: known.index(preferred) + 1]))
+            problem.preferred[name] = Together(leaves, preferred)
 
-    for name, written in [("", spec), *((one["name"], one) for one in spec.get("subGroups", []))]:
-        if "topologyConstraint" in written:
-            hold(problem.leaves(name), written["topologyConstraint"], name)
-    older = spec.get("topologyConstraints", {})
-    for name, constraint in older.get("subGroups", {}).items():
-        hold(problem.leaves(name), constraint, name)
-    for one in older.get("subGroupSets", []):
-        hold(frozenset().union(*(problem.leaves(name) for name in one["subGroups"])), one["constraint"])
+    for name, constraint in own.items():
+        hold(problem.leaves(name), constraint, name, name)
+    for one in sets:
+        below = frozenset().union(*(problem.leaves(name) for name in one["subGroups"]))
+        hold(below, one["constraint"], parent.get(one["subGroups"][0]))
     rest = problem.leaves() - covered
     if "global" in older and rest:
-        hold(rest, older["global"], "" if rest == problem.leaves() else None)
+        hold(rest, older["global"], "", "" if rest == problem.leaves() else None)
+
+
+_HOWS = ("required", "preferred")
+
+
+def _labels(topologies: list[dict[str, Any]], topology: str, level: str | None) -> tuple[str, ...]:
+    """The node labels down to a level that is named by label, by alias or by the last part; none if there is none."""
+    for one in topologies:
+        levels = one["spec"]["levels"] if one["metadata"]["name"] == topology and level else []
+        for means in (
+            lambda at: at["nodeLabel"],
+            lambda at: at.get("alias"),
+            lambda at: at["nodeLabel"].rpartition("/")[2],
+        ):
+            found = [number for number, at in enumerate(levels) if means(at) == level]
+            if found:
+                return tuple(at["nodeLabel"] for at in levels[: found[0] + 1])
+    return ()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,47 @@ def test_scenario(path):
 def test_the_file_name_is_the_claim(path):
     words = "".join(letter if letter.isalnum() else " " for letter in load(path).claim.lower().replace("'", ""))
     assert path.stem == "-".join(words.split())
+
+
+def test_the_oracle_looks_at_most_of_them():
+    """A check that is always skipped finds nothing: of the files with a required level nearly all are judged."""
+    judged = {}
+    for path in FILES:
+        if "requiredTopologyLevel" in path.read_text():
+            story = Story(load(path))
+            story.play()
+            judged[path.stem] = story.judged
+    assert sum(map(bool, judged.values())) >= 0.8 * len(judged)
+
+
+RACKS = b"""
+claim: c
+why: w
+topologies: {dc: [zone, rack]}
+nodes: [{name: a, count: 2, zone: z, rack: r1, gpus: 1}, {name: b, count: 2, zone: z, rack: r2, gpus: 1}]
+gangs: {g: {minMember: 2, topologyConstraint: {topology: dc, requiredTopologyLevel: rack}}}
+pods: [{gang: g, count: 2}]
+steps: [{expect: {bindings: 2}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        pytest.param((0, 1), "", id="right"),
+        pytest.param((0, 2), "lie in", id="two racks"),
+        pytest.param((0, 0), "not enough", id="one node twice"),
+    ],
+)
+def test_the_oracle_has_teeth(nodes, says):
+    """A plan that was tampered with is found out, whatever the file expects."""
+    story = Story(parse(RACKS))
+    story.play()
+    (placement,) = story.plan.placements
+    story.plan = replace(story.plan, placements=(placement._replace(nodes=nodes),))
+    faults = [fault for gang in story.plan.snapshot.gangs for fault in story._faults(gang)]
+    assert bool(faults) == bool(says)
+    assert any(says in fault for fault in faults) or not says
 
 
 def test_another_process_plans_the_same():

@@ -231,8 +231,11 @@ def _no_arrangement(about: _About) -> list[str]:
 
 
 def _search_budget(about: _About) -> list[str]:
+    reason = about.reason
+    ways = f"; {reason.best:,} of the ways to choose its parts are ruled out" if reason.best else ""
+    spent = f" in {reason.asked:,} steps" if reason.asked else ""
     return [
-        f"no place for {about.who} was found within the search budget, and none was ruled out",
+        f"no place for {about.who} was found{spent}, and it is not proved that there is none{ways}",
         "the search goes on in the next cycle",
         "or raise search.stepsPerGang",
     ]

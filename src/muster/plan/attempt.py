@@ -6,62 +6,19 @@ from typing import NamedTuple
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.demand import Needs, Stock, Ways, pods_of
+from muster.plan.demand import Needs, Ways, pods_of
 from muster.plan.ledger import Ledger, Taking
-from muster.plan.problem import Bound, Cluster, Part, Problem
-from muster.plan.proof import Certificate, Choices, Drift, Proof
+from muster.plan.problem import Cluster, Part, Problem
+from muster.plan.progress import Bounds, Progress, Wish
+from muster.plan.proof import Certificate, Choices, Proof
 from muster.plan.simple import Answer, is_simple, one_shape
 from muster.plan.solve import solve
-from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.arrays import Snapshot
 
 # What one more question costs at least, so that easy questions without end come to an end too.
 _QUESTION = 10
 
-
-class Wish(NamedTuple):
-    """A preferred level of one hold, with the domain that placed pods have chosen, and those that they are in."""
-
-    hold: int
-    bound: Bound
-    used: frozenset[int]
-
-
-class Progress:
-    """A gang during a cycle: what is placed, the decisions of this cycle included, and which pods still wait."""
-
-    def __init__(self, gang: Gang) -> None:
-        self.gang = gang
-        self.nodes: dict[int, list[int]] = {leaf: list(placed.nodes) for leaf, placed in gang.placed.items()}
-        self.present = list(gang.present)
-        self.waiting = list(gang.pending)
-        self.used = [0] * len(gang.waiting)
-
-    @property
-    def stock(self) -> Stock:
-        """What there is, for the choice of children."""
-        return Stock(self.gang.tree, self.present, self.waiting)
-
-    def place(self, batch: int, nodes: Sequence[int]) -> None:
-        """The next pods of a batch go to these nodes."""
-        leaf = self.gang.waiting[batch].leaf
-        self.nodes.setdefault(leaf, []).extend(nodes)
-        self.present[leaf] += len(nodes)
-        self.waiting[leaf] -= len(nodes)
-        self.used[batch] += len(nodes)
-
-    def reserve(self, batch: int, nodes: Sequence[int]) -> None:
-        """Room is set aside for the next pods of a batch: they wait no longer for a place, and are not placed."""
-        leaf = self.gang.waiting[batch].leaf
-        self.nodes.setdefault(leaf, []).extend(nodes)
-        self.waiting[leaf] -= len(nodes)
-        self.used[batch] += len(nodes)
-
-    def domains(self, snapshot: Snapshot, leaves: Sequence[int], topology: int, level: int) -> frozenset[int]:
-        """The domains of a level that placed pods of these leaves are in; NONE when one is in no domain."""
-        if not self.nodes:
-            return frozenset()
-        nodes = [node for leaf in leaves for node in self.nodes.get(leaf, ())]
-        return frozenset(snapshot.topologies[topology].levels[level].domain_of[nodes].tolist())
+Counts = dict[int, int]
 
 
 @dataclass
@@ -81,6 +38,8 @@ class Attempt(NamedTuple):
     proof: Proof | None = None
     # Holds whose preference could be neither met nor refuted.
     unknown_wishes: frozenset[int] = frozenset()
+    # Ways to meet the minimum that were refuted, where nothing is certain.
+    ruled_out: int = 0
 
 
 @dataclass
@@ -94,160 +53,218 @@ class Engine:
 
     def minimum(self, progress: Progress, row: int, budget: Budget) -> Attempt:
         """Tries to satisfy a tree node with what its pods miss, choosing children as SPEC §5.3 says."""
-        holds = _Holds(progress, self.snapshot)
-        if len(progress.gang.tree.nodes) == 1 and len(progress.used) == 1 and not holds.barred:
+        bounds = Bounds(progress, row)
+        if len(progress.gang.tree.nodes) == 1 and len(progress.used) == 1 and not bounds.barred:
             # One leaf with pods of one shape: there is nothing to choose.
-            return self._one_leaf(progress, holds, budget)
+            return self._one_leaf(progress, bounds, budget)
         choice = _has_choice(progress, row)
-        tried = self._choose(progress, row, holds, frozenset(), budget, only_first=choice)
+        tried = self._choose(progress, row, bounds, frozenset(), budget, only_first=choice)
         barred: dict[int, Proof] = {}
         if tried.attempt is None and choice:
             # Children that can't be placed even alone need not be tried in every combination.
-            barred = self._impossible(progress, row, holds, budget)
-            tried = self._choose(progress, row, holds, frozenset(barred), budget, first=tried)
+            barred = self._impossible(progress, row, bounds, budget)
+            tried = self._choose(progress, row, bounds, frozenset(barred), budget, first=tried)
         if tried.attempt is not None:
             return tried.attempt
         if tried.undecided:
-            return Attempt(None)
+            return Attempt(None, ruled_out=len(tried.refuted))
         if not tried.refuted:
             # There are not enough pods, or drift keeps them from being placed.
-            return Attempt(None, holds.drift)
+            return Attempt(None, bounds.drift)
         simple = len(tried.refuted) == 1 and not barred
         return Attempt(None, tried.refuted[0] if simple else Choices(tuple(tried.refuted), tuple(barred.items())))
 
-    def _one_leaf(self, progress: Progress, holds: "_Holds", budget: Budget) -> Attempt:
+    def _one_leaf(self, progress: Progress, bounds: Bounds, budget: Budget) -> Attempt:
         """Pods of one shape: with its preference, a sum mostly tells; without, it is a question like others."""
         pods = progress.gang.tree.nodes[0].minimum - progress.present[0]
         part = Part(0, progress.gang.waiting[0].shape, pods)
-        bounds = [*holds.required, *(wish.bound for wish in holds.wishes)]
-        if is_simple(bounds):
-            question = (part, tuple(bounds))
+        together = [*bounds.required, *(wish.bound for wish in bounds.wishes)]
+        if is_simple(together):
+            question = (part, tuple(together))
             answer = Answer(proof=self.refuted.get(question))
             if answer.proof is None:
-                answer = one_shape(part, bounds, self.ledger, self.snapshot.topologies, self.strategy)
+                answer = one_shape(part, together, self.ledger, self.snapshot.topologies, self.strategy)
             if answer.placed:
-                return self._attempt((pods,), answer, frozenset())
+                return _attempt([0], answer, frozenset())
             assert answer.proof is not None
             self.refuted[question] = answer.proof
-            if not holds.wishes:
+            if not bounds.wishes:
                 return Attempt(None, answer.proof)
-        return self._place((pods,), Problem((part,), holds.required), holds, budget)
+        return self._place([0], Problem((part,), bounds.required), bounds, budget)
 
-    def surplus(self, progress: Progress, batch: int, budget: Budget) -> Attempt:
+    def surplus(self, progress: Progress, batch: int, budget: Budget, most: int | None = None) -> Attempt:
         """Places as many of the pods of a batch as find room, each by itself; `proof` says why not all of them."""
-        gang, holds = progress.gang, _Holds(progress, self.snapshot)
-        leaf, shape = gang.waiting[batch][:2]
-        if leaf in holds.barred:
-            return Attempt(None, holds.drift)
-        pods = len(gang.waiting[batch].pods) - progress.used[batch]
+        leaf, shape, pods = progress.gang.waiting[batch][:3]
+        bounds = Bounds(progress, leaf)
+        if leaf in bounds.barred:
+            return Attempt(None, bounds.drift)
+        left = len(pods) - progress.used[batch]
+        left = left if most is None else min(left, most)
         why: Proof | None = None
-        while pods > 0 and budget.spend(_QUESTION):
-            counts = tuple(pods if number == batch else 0 for number in range(len(gang.waiting)))
-            attempt = self._place(counts, Problem([Part(leaf, shape, pods)], holds.required), holds, budget)
+        while left > 0 and budget.spend(_QUESTION):
+            attempt = self._place([batch], Problem([Part(leaf, shape, left)], bounds.required), bounds, budget)
             if attempt.takings is not None:
                 return attempt._replace(proof=why)
             why = attempt.proof
             if why is None:
                 break
-            pods = _fewer(why, pods)
+            left = _fewer(why, left)
         return Attempt(None, why)
 
     def _choose(
         self,
         progress: Progress,
         row: int,
-        holds: "_Holds",
+        bounds: Bounds,
         barred: frozenset[int],
         budget: Budget,
         *,
         only_first: bool = False,
-        first: "_Tried | None" = None,
+        first: _Tried | None = None,
         quiet: bool = False,
-    ) -> "_Tried":
+    ) -> _Tried:
         """The first choice that fits; else what was said of every choice. `first` is what was said of the first one.
 
         Where nobody is told of it, it is `quiet`.
         """
         tried = first or _Tried()
-        for parts in self._demands(progress, row, barred, holds.barred):
-            if parts is None or not budget.spend(_QUESTION):
-                tried.undecided = True
-                return tried
-            counts, wanted = parts
-            problem = Problem(wanted, holds.required)
-            signature = problem.signature(rows=False)
-            if signature in tried.seen:
-                continue
-            tried.seen.add(signature)
-            attempt = self._place(counts, problem, holds, budget, explain=not tried.refuted and not quiet)
-            if attempt.takings is not None:
-                tried.attempt = attempt
-                return tried
-            if attempt.proof is None:
-                tried.undecided = True
-            else:
-                tried.refuted.append(attempt.proof)
-            if only_first:
-                return tried
+        for needs in Ways(progress.stock, barred | bounds.barred, None if only_first else _Looks(progress)).of(row):
+            extra = _floor(progress, needs) if row == 0 else 0
+            if extra:
+                attempt = self._with_floor(progress, needs, extra, bounds, budget)
+                if attempt is not None:
+                    tried.attempt = attempt
+                    return tried
+            for counts in self._pods(progress, row, needs, extra, bounds.barred):
+                if counts is None or not budget.spend(_QUESTION):
+                    tried.undecided = True
+                    return tried
+                self._try_counts(progress, counts, bounds, budget, tried, explain=not tried.refuted and not quiet)
+                if tried.attempt is not None or only_first:
+                    return tried
         return tried
 
-    def _demands(
-        self, progress: Progress, row: int, barred: frozenset[int], drifted: frozenset[int]
-    ) -> Iterator[tuple[tuple[int, ...], list[Part]] | None]:
-        """Per batch the pods that are tried, and the same as parts of a problem."""
-        gang, used = progress.gang, progress.used
-        if drifted:
-            used = [len(b.pods) if b.leaf in drifted else n for b, n in zip(gang.waiting, used, strict=True)]
-        for needs in Ways(progress.stock, barred | drifted).of(row):
-            extra = _floor(progress, needs) if row == 0 else 0
-            for counts in pods_of(gang.waiting, used, needs, extra, self.ledger.easier):
-                if counts is None:
-                    yield None
-                    continue
-                parts = [Part(b.leaf, b.shape, n) for b, n in zip(gang.waiting, counts, strict=True) if n]
-                yield counts, parts
+    def _try_counts(
+        self,
+        progress: Progress,
+        counts: Counts,
+        bounds: Bounds,
+        budget: Budget,
+        tried: _Tried,
+        *,
+        explain: bool,
+    ) -> None:
+        """So many pods of each batch, unless an equal question was asked before."""
+        waiting = progress.gang.waiting
+        problem = Problem([Part(waiting[b].leaf, waiting[b].shape, n) for b, n in counts.items()], bounds.required)
+        signature = problem.signature(rows=False)
+        if signature in tried.seen:
+            return
+        tried.seen.add(signature)
+        attempt = self._place(list(counts), problem, bounds, budget, explain=explain)
+        if attempt.takings is not None:
+            tried.attempt = attempt
+        elif attempt.proof is None:
+            tried.undecided = True
+        else:
+            tried.refuted.append(attempt.proof)
 
-    def _impossible(self, progress: Progress, row: int, holds: "_Holds", budget: Budget) -> dict[int, Proof]:
+    def _pods(
+        self, progress: Progress, row: int, needs: Needs, extra: int, drifted: frozenset[int]
+    ) -> Iterator[Counts | None]:
+        """Per batch the pods that are tried, without those of leaves that may get none."""
+        gang = progress.gang
+        numbers = [number for number in gang.batches_below(row) if gang.waiting[number].leaf not in drifted]
+        batches, used = [gang.waiting[number] for number in numbers], [progress.used[number] for number in numbers]
+        for counts in pods_of(batches, used, needs, extra, self.ledger.easier):
+            yield None if counts is None else {number: n for number, n in zip(numbers, counts, strict=True) if n}
+
+    def _with_floor(
+        self, progress: Progress, needs: Needs, extra: int, bounds: Bounds, budget: Budget
+    ) -> Attempt | None:
+        """The minimums first, then pods one by one, the lightest first, until the floor is reached; often enough."""
+        gang, trial = progress.gang, progress.copy()
+        counts = next(self._pods(progress, 0, needs, 0, bounds.barred), None)
+        if counts is None:
+            return None
+        mark = self.ledger.mark()
+        parts = [Part(gang.waiting[b].leaf, gang.waiting[b].shape, n) for b, n in counts.items()]
+        attempt = self._place(list(counts), Problem(parts, bounds.required), bounds, budget, explain=False)
+        if attempt.takings is None:
+            return None
+        takings = list(attempt.takings)
+        for batch, taking in takings:
+            trial.place(batch, taking.pods)
+        for batch in sorted(range(len(gang.waiting)), key=lambda b: (self._weight(gang.waiting[b].shape), b)):
+            while extra > 0 and gang.waiting[batch].leaf not in bounds.barred:
+                more = self.surplus(trial, batch, budget, most=extra)
+                if more.takings is None:
+                    break
+                for _, taking in more.takings:
+                    trial.place(batch, taking.pods)
+                    takings.append((batch, taking))
+                    extra -= len(taking.pods)
+        if extra > 0:
+            self.ledger.rewind(mark)
+            return None
+        return Attempt(tuple(takings), None, attempt.unknown_wishes)
+
+    def _weight(self, shape: int) -> float:
+        """How heavy a pod is, as the largest share of what nodes have left."""
+        return float((self.ledger.asks[shape] / self.ledger.free.max(axis=1, initial=1).clip(min=1)).max())
+
+    def _impossible(self, progress: Progress, row: int, bounds: Bounds, budget: Budget) -> dict[int, Proof]:
         """Children that some node could do without and that can't be placed even alone, with the proof."""
-        nodes = progress.gang.tree.nodes
+        nodes, looks = progress.gang.tree.nodes, _Looks(progress)
         found: dict[int, Proof] = {}
+        # What was said of a child is true of all that look like it.
+        said: dict[object, Proof | None] = {}
         open_rows = [row]
         while open_rows:
             at = open_rows.pop()
             node = nodes[at]
             open_rows.extend(node.children)
-            if node.minimum < len(node.children):
-                for child in node.children:
+            for child in node.children if node.minimum < len(node.children) else ():
+                if looks(child) not in said:
                     mark = self.ledger.mark()
-                    tried = self._choose(progress, child, holds, frozenset(), budget, quiet=True)
+                    tried = self._choose(progress, child, bounds, frozenset(), budget, quiet=True)
                     self.ledger.rewind(mark)
-                    if tried.attempt is None and tried.refuted and not tried.undecided:
-                        found[child] = tried.refuted[0]
+                    certain = tried.attempt is None and tried.refuted and not tried.undecided
+                    said[looks(child)] = tried.refuted[0] if certain else None
+                proof = said[looks(child)]
+                if proof is not None:
+                    found[child] = proof
         return found
 
     def _place(
-        self, counts: tuple[int, ...], problem: Problem, holds: "_Holds", budget: Budget, *, explain: bool = True
+        self, batches: Sequence[int], problem: Problem, bounds: Bounds, budget: Budget, *, explain: bool = True
     ) -> Attempt:
-        """The pods with as many preferences met as there can be, those of the root first."""
+        """The pods with as many preferences met as there can be, those of the root first.
+
+        A preference never prevents placement: all of them together may spend half of what there is.
+        """
         mark = self.ledger.mark()
-        wishes = [wish for wish in holds.wishes if _touches(wish.bound, problem)]
+        leaves = {part.leaf for part in problem.parts}
+        wishes = [wish for wish in bounds.wishes if not leaves.isdisjoint(wish.bound.leaves)]
         if not wishes:
-            return self._attempt(counts, self._solve(problem, budget, explain=explain), frozenset())
+            return _attempt(batches, self._solve(problem, budget, explain=explain), frozenset())
         parts, required = problem.parts, [region.bound for region in problem.regions]
-        all_met = self._solve(Problem(parts, [*required, *(wish.bound for wish in wishes)]), budget)
+        all_met = self._solve(Problem(parts, [*required, *(wish.bound for wish in wishes)]), budget.share(4))
         if all_met.placed:
-            return self._attempt(counts, all_met, frozenset())
+            return _attempt(batches, all_met, frozenset())
         answer = self._solve(Problem(_clustered(parts, wishes), required), budget, explain=explain)
         if not answer.placed:
             return Attempt(None, answer.proof)
+        if len(wishes) == 1:
+            return _attempt(batches, answer, frozenset({wishes[0].hold} if all_met.proof is None else ()))
         kept: list[Wish] = []
-        unknown: set[int] = set() if all_met.proof is not None else {wishes[0].hold}
-        for wish in wishes if len(wishes) > 1 else ():
-            bounds = [*required, *(one.bound for one in kept), wish.bound]
+        unknown: set[int] = set()
+        for at, wish in enumerate(wishes):
+            together = [*required, *(one.bound for one in kept), wish.bound]
             rest = [other for other in wishes if other not in kept and other is not wish]
             before = list(self.ledger.since(mark))
             self.ledger.rewind(mark)
-            better = self._solve(Problem(_clustered(parts, rest), bounds), budget)
+            better = self._solve(Problem(_clustered(parts, rest), together), budget.share(len(wishes) - at + 1))
             if better.placed:
                 answer = better
                 kept.append(wish)
@@ -256,7 +273,7 @@ class Engine:
                 self.ledger.take(taking)
             if better.proof is None:
                 unknown.add(wish.hold)
-        return self._attempt(counts, answer, frozenset(unknown))
+        return _attempt(batches, answer, frozenset(unknown))
 
     def _solve(self, problem: Problem, budget: Budget, *, explain: bool = False) -> Answer:
         question = problem.signature(rows=True)
@@ -267,11 +284,11 @@ class Engine:
             self.refuted[question] = answer.proof
         return answer
 
-    def _attempt(self, counts: tuple[int, ...], answer: Answer, unknown: frozenset[int]) -> Attempt:
-        if answer.takings is None:
-            return Attempt(None, answer.proof)
-        batches = [number for number, count in enumerate(counts) if count]
-        return Attempt(tuple(zip(batches, answer.takings, strict=True)), None, unknown)
+
+def _attempt(batches: Sequence[int], answer: Answer, unknown: frozenset[int]) -> Attempt:
+    if answer.takings is None:
+        return Attempt(None, answer.proof)
+    return Attempt(tuple(zip(batches, answer.takings, strict=True)), None, unknown)
 
 
 def _fewer(proof: Proof, pods: int) -> int:
@@ -284,23 +301,12 @@ def _fewer(proof: Proof, pods: int) -> int:
 
 def _has_choice(progress: Progress, row: int) -> bool:
     nodes = progress.gang.tree.nodes
-    open_rows = [row]
-    while open_rows:
-        node = nodes[open_rows.pop()]
-        if node.minimum < len(node.children):
-            return True
-        open_rows.extend(node.children)
-    return False
+    return any(nodes[at].minimum < len(nodes[at].children) for at in range(row, progress.gang.ends[row]))
 
 
 def _floor(progress: Progress, needs: Needs) -> int:
     """Pods that the root's floor asks for beyond the minimums of its leaves."""
     return max(0, progress.gang.tree.nodes[0].floor - sum(progress.present) - sum(needs.values()))
-
-
-def _touches(bound: Bound, problem: Problem) -> bool:
-    leaves = set(bound.leaves)
-    return any(part.leaf in leaves for part in problem.parts)
 
 
 def _clustered(parts: Sequence[Part], unmet: Sequence[Wish]) -> list[Part]:
@@ -312,40 +318,40 @@ def _clustered(parts: Sequence[Part], unmet: Sequence[Wish]) -> list[Part]:
     return [part._replace(cluster=cluster.get(part.leaf)) for part in parts]
 
 
-class _Holds:
-    """The holds of a gang as bounds: pinned where pods are placed already; drifted ones bar their leaves."""
+class _Looks:
+    """What children of one parent are, whoever they are: those that look alike are interchangeable."""
 
-    def __init__(self, progress: Progress, snapshot: Snapshot) -> None:
-        self.required: list[Bound] = []
-        self.wishes: list[Wish] = []
-        self._drifts: list[Drift] = []
-        barred: set[int] = set()
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._known: dict[int, object] = {}
+        self._holds: dict[int, list[int]] = {}
+        self._beside: dict[int, list[int]] = {}
         for number, hold in enumerate(progress.gang.holds):
-            row, leaves, topology, required, preferred, _ = hold
-            if required != NONE:
-                used = progress.domains(snapshot, leaves, topology, required)
-                if len(used) > 1 or NONE in used:
-                    self._drifts.append(Drift(row, topology, required, tuple(sorted(used))))
-                    barred.update(leaves)
-                self.required.append(Bound(row, leaves, topology, required, next(iter(used), NONE)))
-            if preferred > required:
-                used = progress.domains(snapshot, leaves, topology, preferred)
-                if len(used) <= 1 and NONE not in used:
-                    bound = Bound(row, leaves, topology, preferred, next(iter(used), NONE))
-                    self.wishes.append(Wish(number, bound, used))
-                else:
-                    self._lost(number, Bound(row, leaves, topology, preferred), used)
-        self.barred = frozenset(barred)
+            if hold.beside:
+                for leaf in hold.leaves:
+                    self._beside.setdefault(leaf, []).append(number)
+            else:
+                self._holds.setdefault(hold.row, []).append(number)
 
-    def _lost(self, number: int, bound: Bound, used: frozenset[int]) -> None:
-        """A preference that placed pods have broken already: as few domains as found, theirs first."""
-        self.wishes.append(Wish(number, bound._replace(pinned=_NOWHERE), used))
+    def __call__(self, row: int) -> object:
+        if row not in self._known:
+            self._known[row] = self._look(row)
+        return self._known[row]
 
-    @property
-    def drift(self) -> Drift | None:
-        """What bars leaves, if anything does."""
-        return self._drifts[0] if self._drifts else None
+    def _look(self, row: int) -> object:
+        progress = self._progress
+        gang, node = progress.gang, progress.gang.tree.nodes[row]
+        holds = [self._hold(number) for number in self._holds.get(row, ())]
+        if node.children:
+            return node.minimum, tuple(holds), tuple(sorted((self(child) for child in node.children), key=repr))
+        waiting = [
+            (gang.waiting[batch].shape, len(gang.waiting[batch].pods) - progress.used[batch])
+            for batch in gang.batches_below(row)
+        ]
+        missing = node.minimum - progress.present[row]
+        return missing, tuple(holds), tuple(sorted(waiting)), tuple(self._beside.get(row, ()))
 
-
-# No domain has this number: a bound that is pinned there can't be met, and everybody sees it at once.
-_NOWHERE = 2**30
+    def _hold(self, number: int) -> object:
+        hold, pins = self._progress.gang.holds[number], self._progress.pins[number]
+        levels = (hold.topology, hold.required, hold.preferred)
+        return levels, tuple(sorted(pins.required)), tuple(sorted(pins.preferred))

@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from muster.api.tree import NONE, satisfied
-from muster.plan.attempt import Attempt, Engine, Progress
+from muster.plan.attempt import Attempt, Engine
 from muster.plan.budget import Budget
 from muster.plan.invariants import Checker
 from muster.plan.layout import BINPACK, over_nodes, slice_rows
 from muster.plan.ledger import Ledger, Taking
 from muster.plan.outcome import Code, Outcome, Outcomes, Placement, Plan, Reason, RowOutcome, Verdict
+from muster.plan.progress import Progress
 from muster.plan.proof import Proof
 from muster.plan.reasons import reason_of, reason_of_issue
-from muster.plan.tally import Settled, leaves_below, missing_children, rows_of, whole_rows
+from muster.plan.tally import Settled, leaves_below, rows_of, whole_rows
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.room import Amounts
 
@@ -94,13 +95,15 @@ class Turn(NamedTuple):
 class _State:
     """What a cycle knows of one gang."""
 
-    def __init__(self, gang: Gang) -> None:
+    def __init__(self, gang: Gang, snapshot: Snapshot) -> None:
         self.gang = gang
-        self.progress = Progress(gang)
+        self.progress = Progress(gang, snapshot)
         self.verdict = Verdict.PLACED
         self.reasons: list[Reason] = []
         self.proof: Proof | None = None
         self.steps = 0
+        # Ways to meet the minimum that were refuted.
+        self.ruled_out = 0
         self.unknown_wishes: frozenset[int] = frozenset()
         # Room is reserved for pods that are not placed.
         self.nominated = False
@@ -219,6 +222,7 @@ class _Cycle:
         known = self._remembered(gang)
         most = self._policy.steps_per_gang * _MOST_PATIENCE
         if known is not None and (known.proof is not None or known.steps > most):
+            self._release(number)
             self._fails(state, known)
             return
         steps = self._policy.steps_per_gang if known is None else known.steps
@@ -228,7 +232,9 @@ class _Cycle:
             attempt = self._try(number, partial(Engine.minimum, progress=state.progress, row=0, budget=budget))
         self._spent(state, budget)
         if attempt.takings is None:
-            self._fails(state, Remembered(gang, attempt.proof, steps * 2))
+            state.ruled_out = attempt.ruled_out
+            # Who was given less than asked for asks for the same again.
+            self._fails(state, Remembered(gang, attempt.proof, steps * 2 if budget.steps >= steps else steps))
 
     def try_surplus(self, number: int) -> None:
         """Missing children, then extra pods, each by itself; one that does not fit never blocks another."""
@@ -264,23 +270,24 @@ class _Cycle:
 
     def _try_children(self, number: int, state: _State) -> None:
         """Optional children, whole or not at all; one that is placed may have optional children of its own."""
-        progress = state.progress
-        tried: set[int] = set()
-        while True:
-            missing = [row for row in missing_children(progress) if row not in tried]
-            if not missing:
-                return
-            row = missing[0]
-            tried.add(row)
-            if not progress.gang.ready[row]:
-                if any(progress.gang.pending[leaf] for leaf in leaves_below(progress.gang, row)):
+        progress, nodes = state.progress, state.gang.tree.nodes
+        whole = whole_rows(progress)
+        for row in range(1, len(nodes)):
+            if whole[row] or not whole[nodes[row].parent]:
+                continue
+            if not state.gang.ready[row]:
+                if any(state.gang.pending[leaf] for leaf in leaves_below(state.gang, row)):
                     state.reasons.append(Reason(Code.WAITING_FOR_PODS, row, surplus=True))
                 continue
             budget = self._may_spend(self._policy.steps_per_gang)
+            before = list(progress.present[row : state.gang.ends[row]])
             attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
             self._spent(state, budget)
             if attempt.takings is None:
                 state.reasons.append(reason_of(attempt.proof, row, surplus=True))
+            elif before != progress.present[row : state.gang.ends[row]]:
+                # Bound, not only nominated.
+                whole_rows(progress, row, whole)
 
     def _try(self, number: int, ask: Callable[[Engine], Attempt]) -> Attempt:
         """Now, else when the terminating pods are gone: then the whole attempt is nominated, and nothing is bound."""
@@ -353,12 +360,17 @@ class _Cycle:
         state.verdict = Verdict.UNDECIDED if said.proof is None else Verdict.INFEASIBLE
         state.proof = said.proof
         if not state.reasons:
-            state.reasons.append(reason_of(said.proof, 0))
-        self._said[state.gang.key] = said
+            reason = reason_of(said.proof, 0)
+            if said.proof is None:
+                reason = reason._replace(asked=state.steps, best=state.ruled_out)
+            state.reasons.append(reason)
+        if not self._reserved:
+            # While room is set aside for others, a no may be theirs, and is not remembered.
+            self._said[state.gang.key] = said
 
     def _state(self, number: int) -> _State:
         if number not in self._states:
-            self._states[number] = _State(self._snapshot.gangs[number])
+            self._states[number] = _State(self._snapshot.gangs[number], self._snapshot)
         return self._states[number]
 
     def _where_room_grew(self) -> npt.NDArray[np.bool_] | None:
@@ -394,7 +406,7 @@ class _Cycle:
         return Outcome(Verdict.PLACED, True, (row,), tuple(map(reason_of_issue, gang.notes)))
 
     def _outcome(self, state: _State) -> Outcome:
-        rows = rows_of(state.progress, self._snapshot, state.unknown_wishes)
+        rows = rows_of(state.progress, state.unknown_wishes)
         reasons = [*state.reasons, *map(reason_of_issue, state.gang.notes)]
         if state.nominated:
             reasons.insert(0, Reason(Code.WAITING_FOR_ROOM, 0))

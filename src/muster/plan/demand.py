@@ -10,7 +10,7 @@ from itertools import combinations, count, islice
 from math import comb, inf
 from typing import NamedTuple
 
-from muster.api.tree import Tree
+from muster.api.tree import NONE, Tree
 from muster.snapshot.arrays import Batch
 
 # Up to so many ways to choose children they are all listed and sorted; beyond, found one by one.
@@ -20,6 +20,9 @@ _TOO_MANY = 200
 
 # So many ways to pick pods from one leaf are compared with one another.
 _COMPARED = 64
+
+# Up to so many kinds of children, ways that differ only in equal children are left out.
+_FEW_LOOKS = 100
 
 Needs = dict[int, int]
 # Whether a pod of the first shape fits wherever one of the second does.
@@ -35,30 +38,36 @@ class Stock(NamedTuple):
 
 
 class Ways:
-    """The ways to satisfy one tree node. Rows in `barred` are known to be impossible."""
+    """The ways to satisfy one tree node. Rows in `barred` are known to be impossible.
 
-    def __init__(self, stock: Stock, barred: Collection[int] = ()) -> None:
-        self._stock, self._barred = stock, barred
-        self._missing = self._count()
+    Children with equal `looks` are interchangeable: of ways that differ only in them the first is enough.
+    """
 
-    def _count(self) -> list[float]:
-        """Per row: the fewest pods that are missing for its minimum; infinite when there are not enough."""
-        nodes = self._stock.tree.nodes
-        found: list[float] = [0.0] * len(nodes)
-        for row in range(len(nodes) - 1, -1, -1):
-            node = nodes[row]
+    def __init__(
+        self, stock: Stock, barred: Collection[int] = (), looks: Callable[[int], object] | None = None
+    ) -> None:
+        self._stock, self._barred, self._looks = stock, barred, looks
+        self._missing: dict[int, float] = {}
+
+    def _count(self, row: int) -> None:
+        """Per row below: the fewest pods that are missing for its minimum; infinite when there are not enough."""
+        nodes, found = self._stock.tree.nodes, self._missing
+        below = [row]
+        for at in below:
+            below.extend(nodes[at].children)
+        for at in reversed(below):
+            node = nodes[at]
             if node.children:
-                cheapest = sorted(found[child] for child in node.children)[: node.minimum]
-                found[row] = sum(cheapest)
+                found[at] = sum(sorted(found[child] for child in node.children)[: node.minimum])
             else:
-                lacking = max(0, node.minimum - self._stock.present[row])
-                found[row] = lacking if lacking <= self._stock.waiting[row] else inf
-            if row in self._barred and found[row] > 0:
-                found[row] = inf
-        return found
+                lacking = max(0, node.minimum - self._stock.present[at])
+                found[at] = lacking if lacking <= self._stock.waiting[at] else inf
+            if at in self._barred and found[at] > 0:
+                found[at] = inf
 
     def of(self, row: int) -> Iterator[Needs]:
         """Per leaf the missing pods that satisfy the row, the cheapest choice first."""
+        self._count(row)
         if self._missing[row] == inf:
             return
         nodes, order = self._stock.tree.nodes, count()
@@ -70,8 +79,10 @@ class Ways:
         heap: list[tuple[float, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int]] = []
 
         def push(chosen: tuple[int, ...], leaves: tuple[int, ...], todo: tuple[int, ...], branch: int, at: int) -> None:
-            subset = subsets.setdefault(branch, _Subsets(nodes[branch].children, nodes[branch].minimum, self._missing))
-            found = subset[at]
+            if branch not in subsets:
+                node = nodes[branch]
+                subsets[branch] = _Subsets(node.children, node.minimum, self._missing, self._looks)
+            found = subsets[branch][at]
             if found is not None:
                 rest = sum(self._missing[other] for other in (*leaves, *todo))
                 heapq.heappush(heap, (rest + found[0], (*chosen, *found[1]), next(order), leaves, todo, branch, at))
@@ -94,14 +105,28 @@ class Ways:
 class _Subsets:
     """The ways to take k of some children, cheapest first, then in the order of the spec; counted out lazily."""
 
-    def __init__(self, children: Sequence[int], size: int, costs: Sequence[float]) -> None:
+    def __init__(
+        self,
+        children: Sequence[int],
+        size: int,
+        costs: Mapping[int, float],
+        looks: Callable[[int], object] | None = None,
+    ) -> None:
         able = [child for child in children if costs[child] < inf]
-        self._costs, self._size = costs, size
+        self._costs = costs
         # What is satisfied already counts, and leaves less to choose.
         met = [child for child in able if costs[child] == 0][:size]
         self._met = tuple(met)
-        self._able = sorted((child for child in able if child not in met), key=lambda child: (costs[child], child))
+        taken = set(met)
+        self._able = sorted((child for child in able if child not in taken), key=lambda child: (costs[child], child))
         self._wanted = size - len(met)
+        # Places that look the same, in their order: the first of them are taken first.
+        self._twins: list[list[int]] = []
+        if looks is not None:
+            by_look: dict[object, list[int]] = {}
+            for place, child in enumerate(self._able):
+                by_look.setdefault(looks(child), []).append(place)
+            self._twins = list(by_look.values())
         self._found: list[tuple[float, tuple[int, ...]]] = []
         self._next = self._all()
 
@@ -116,7 +141,8 @@ class _Subsets:
     def _all(self) -> Iterator[tuple[float, tuple[int, ...]]]:
         if len(self._able) < self._wanted:
             return
-        if comb(len(self._able), self._wanted) <= _LISTED:
+        few_looks = 0 < len(self._twins) < len(self._able)
+        if not few_looks and comb(len(self._able), self._wanted) <= _LISTED:
             ways = (self._way(places) for places in combinations(range(len(self._able)), self._wanted))
             yield from sorted(ways)
             return
@@ -125,12 +151,25 @@ class _Subsets:
         while heap:
             cost, rows, places = heapq.heappop(heap)
             yield cost, rows
-            for position, place in enumerate(places):
-                moved = (*places[:position], place + 1, *places[position + 1 :])
-                free = place + 1 < len(self._able) and place + 1 not in places
-                if free and moved not in seen:
+            for gone, come in self._moves(set(places)):
+                moved = tuple(sorted((*(place for place in places if place != gone), come)))
+                if moved not in seen:
                     seen.add(moved)
                     heapq.heappush(heap, (*self._way(moved), moved))
+
+    def _moves(self, chosen: set[int]) -> Iterator[tuple[int, int]]:
+        """Places to leave and places to take instead, further on; together they lead to every way, but for twins."""
+        if not 0 < len(self._twins) <= _FEW_LOOKS:
+            yield from (
+                (place, place + 1) for place in chosen if place + 1 < len(self._able) and place + 1 not in chosen
+            )
+            return
+        last = [max((place for place in twins if place in chosen), default=NONE) for twins in self._twins]
+        following = [next((place for place in twins if place not in chosen), NONE) for twins in self._twins]
+        for gone_from, gone in enumerate(last):
+            for come_to, come in enumerate(following):
+                if gone_from != come_to and gone != NONE and come > gone:
+                    yield gone, come
 
     def _way(self, places: Sequence[int]) -> tuple[float, tuple[int, ...]]:
         rows = [self._able[place] for place in places]

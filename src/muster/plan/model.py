@@ -14,6 +14,7 @@ enough: place large before small, and whichever node a pod is given, it uses up 
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +97,9 @@ class Model:
                 weights.append(_multiples(asks, allowed, number))
         if len(self.shapes) > 1:
             for resource in active:
-                for amount in sorted({int(ask) for ask in asks[:, resource] if ask}):
+                amounts = {int(ask) for ask in asks[:, resource] if ask}
+                # What all amounts are multiples of counts the plain sum.
+                for amount in sorted(amounts | {gcd(*amounts)}):
                     takers = asks[:, resource] >= amount
                     unit = int(self.ledger.units[resource])
                     self.dimensions.append(Dimension(NONE, resource, amount * unit))

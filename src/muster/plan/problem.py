@@ -1,6 +1,7 @@
 """One question for the search: so many pods of these shapes, held together like this. Nothing of gangs or minimums."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ class Problem:
             parts_of.setdefault(part.leaf, []).append(number)
         innermost = dict.fromkeys(parts_of, NONE)
         for bound in sorted(bounds, key=lambda bound: (-len(bound.leaves), bound.row, bound.level)):
-            leaves = [leaf for leaf in bound.leaves if leaf in parts_of]
+            leaves = _inside(bound.leaves, parts_of)
             if leaves and not self._implied(bound, innermost[leaves[0]]):
                 region = Region(len(self.regions), bound, innermost[leaves[0]])
                 self.regions.append(region)
@@ -104,6 +105,13 @@ class Problem:
         return _sorted([self.parts[part][first:3] for part in self.loose]), _sorted(
             [found[root] for root in self.roots]
         )
+
+
+def _inside(leaves: Sequence[int], known: Mapping[int, object]) -> list[int]:
+    """The leaves that are known; both may be long, and one of them is mostly short."""
+    if len(leaves) <= 4 * len(known):
+        return [leaf for leaf in leaves if leaf in known]
+    return [leaf for leaf in sorted(known) if (at := bisect_left(leaves, leaf)) < len(leaves) and leaves[at] == leaf]
 
 
 def _sorted(things: list[object]) -> tuple[object, ...]:

@@ -24,9 +24,9 @@ Thing = TypeVar("Thing")
 UNCORDON, EVICT, RELAX, LOWER, FREE = "uncordon", "evict", "relax", "lower", "free"
 _FIRM = "non-preemptible"
 # Steps that all trials together may cost, and those of one trial.
-_ALL_STEPS, _TRIAL_STEPS = 9_000, 1_500
-# Nobody empties more nodes than this for one gang.
-_MOST_FREED = 16
+_ALL_STEPS, _TRIAL_STEPS = 13_000, 1_000
+# Nobody empties more nodes, or deletes more pods, than this for one gang.
+_MOST_FREED, _MOST_EVICTED = 16, 64
 # So many of the nearest domains are tried with their nodes emptied, before all nodes are.
 _MOST_DOMAINS = 3
 # When those whose turn comes before cost more steps, they are not run again.
@@ -133,20 +133,27 @@ class _Trial:
         self._held = snapshot.allocatable - snapshot.free
         self._spent, self._limit = 0, _ALL_STEPS
         # What a trial costs even if its search is short.
-        self._least = 20 + len(snapshot.nodes) * len(gang.waiting) // 100
+        self._least = 50 + len(snapshot.nodes) * len(gang.waiting) // 500
 
     def share(self, among: int) -> None:
         """The next look may spend its share of the steps that are left."""
         self._limit = self._spent + max(0, _ALL_STEPS - self._spent) // among
 
-    def _fits(self, snapshot: Snapshot, gang: Gang | None = None) -> Plan | None:
-        """The plan for the gang alone, if it satisfies the tree node that this is about; None when all is spent."""
+    def _run(self, snapshot: Snapshot, gang: Gang | None = None) -> Plan | None:
+        """The plan for the gang alone; None when all steps are spent."""
         if self._spent >= self._limit:
             return None
         plan, _ = schedule(replace(snapshot, gangs=(gang or self._gang,)), self._policy)
-        outcome = plan.outcomes[0]
-        self._spent += self._least + outcome.steps
-        return plan if outcome.satisfied and outcome.rows[self._row].satisfied else None
+        self._spent += self._least + plan.outcomes[0].steps
+        return plan
+
+    def _fits(self, snapshot: Snapshot, gang: Gang | None = None) -> Plan | None:
+        """The plan for the gang alone, if it satisfies the tree node that this is about."""
+        plan = self._run(snapshot, gang)
+        return plan if plan is not None and self._satisfies(plan.outcomes[0]) else None
+
+    def _satisfies(self, outcome: Outcome) -> bool:
+        return outcome.satisfied and outcome.rows[self._row].satisfied
 
     def in_turn(self, remedy: Remedy) -> Remedy | None:
         """The remedy, if the gang also fits when those whose turn comes before have had theirs in the changed world."""
@@ -164,8 +171,7 @@ class _Trial:
         # Who comes later takes nothing from it.
         later = (replace(gang, waiting=()) if at not in kept else gang for at, gang in enumerate(snapshot.gangs))
         plan, _ = schedule(replace(snapshot, gangs=tuple(later)), self._full_policy)
-        outcome = plan.outcomes[self._number]
-        return remedy if outcome.satisfied and outcome.rows[self._row].satisfied else None
+        return remedy if self._satisfies(plan.outcomes[self._number]) else None
 
     def _turn(self, number: int, *, surplus: bool) -> tuple[int, bool, tuple[int, str, str]]:
         """When a gang is tried, as the cycle orders it; what is satisfied already only waits for surplus."""
@@ -195,12 +201,8 @@ class _Trial:
             nodes = list(remedy.nodes)
             free[nodes], releasing[nodes] = snapshot.allocatable[nodes], 0
             for number, gang in enumerate(gangs):
-                gone = {
-                    (leaf, at)
-                    for leaf, placed in gang.placed.items()
-                    for at, node in enumerate(placed.nodes)
-                    if node in remedy.nodes
-                }
+                here = ((leaf, at, node) for leaf, on in gang.placed.items() for at, node in enumerate(on.nodes))
+                gone = {(leaf, at) for leaf, at, node in here if node in nodes}
                 gangs[number] = _without_pods(gang, gone) if gone else gang
         return replace(snapshot, free=free, releasing=releasing, gangs=tuple(gangs))
 
@@ -227,11 +229,14 @@ class _Trial:
         """
         needed = list(things)
         size = max(1, len(needed) // 2)
-        while needed:
-            for group in [needed[at : at + size] for at in range(0, len(needed), size)]:
-                fewer = [thing for thing in needed if thing not in group]
+        while self._spent < self._limit:
+            at = 0
+            while at < len(needed) and self._spent < self._limit:
+                fewer = needed[:at] + needed[at + size :]
                 if self._fits(snapshot_with(fewer)) is not None:
                     needed = fewer
+                else:
+                    at += size
             if size == 1:
                 break
             size //= 2
@@ -244,9 +249,7 @@ class _Trial:
             for shape, mask in self._left.behind_cordons.items()
             if mask.any() and any(batch.shape == shape for batch in self._gang.waiting)
         }
-        if not behind:
-            return None
-        plan = self._fits(_opened(self._left, behind))
+        plan = self._fits(_opened(self._left, behind)) if behind else None
         if plan is None:
             return None
         nodes = [node for node in self._used(plan) if any(mask[node] for mask in behind.values())]
@@ -258,9 +261,7 @@ class _Trial:
         snapshot = self._plan.snapshot
         allowed = np.any([snapshot.allowed[batch.shape] for batch in self._gang.waiting], axis=0)
         units = [unit for unit in self._surplus() if any(allowed[_node(snapshot, victim)] for victim in unit)]
-        if not units:
-            return None
-        plan = self._fits(self._with_room(self._without(units)))
+        plan = self._fits(self._with_room(self._without(units))) if units else None
         if plan is None:
             return None
         short = frozenset(self._short(plan))
@@ -268,7 +269,8 @@ class _Trial:
         # Who is dearest is spared first.
         near.sort(key=lambda unit: (-snapshot.gangs[unit[0].gang].priority, -len(unit), unit))
         needed = self._spare(near, lambda some: self._with_room(self._without(some)))
-        return Remedy(EVICT, victims=tuple(sorted(victim for unit in needed for victim in unit)))
+        victims = sorted(victim for unit in needed for victim in unit)
+        return Remedy(EVICT, victims=tuple(victims)) if len(victims) <= _MOST_EVICTED else None
 
     def _surplus(self) -> Iterator[tuple[Victim, ...]]:
         """Units that may go by themselves: an extra pod of a leaf, newest first, or a whole extra child.
@@ -300,25 +302,33 @@ class _Trial:
     def _without(self, units: Sequence[Sequence[Victim]]) -> Amounts:
         snapshot = self._plan.snapshot
         free = self._left.free.copy()
-        for unit in units:
-            for victim in unit:
-                free[_node(snapshot, victim)] += _ask(snapshot, victim)
+        placed = [(snapshot.gangs[one.gang].placed[one.leaf], one.pod) for unit in units for one in unit]
+        np.add.at(free, [on.nodes[pod] for on, pod in placed], snapshot.asks[[on.shapes[pod] for on, pod in placed]])
         return free
 
     def relax(self) -> Remedy | None:
-        """A wider level on one tree node, as narrow as it can be; the one that fails and the narrowest come first."""
-        holds, culprits = self._gang.holds, self._culprits()
+        """A wider level on one tree node, as narrow as it can be; the one that fails and its siblings come first."""
+        holds, nodes, culprits = self._gang.holds, self._gang.tree.nodes, self._culprits()
         asked = [
             at for at, hold in enumerate(holds) if hold.required != NONE and not self._leaves.isdisjoint(hold.leaves)
         ]
-        if not asked or self._fits(self._left, replace(self._gang, holds=())) is None:
+        if not asked or self._is_hopeless(replace(self._gang, holds=())):
             return None
-        for at in sorted(asked, key=lambda at: (holds[at].row not in culprits[:1], -holds[at].required, at)):
-            if self._relaxes(at, NONE):
-                levels = range(holds[at].required - 1, NONE, -1)
-                level = next((level for level in levels if self._relaxes(at, level)), NONE)
-                return Remedy(RELAX, row=holds[at].row, hold=at, before=holds[at].required, level=level)
+        row_of, near = [hold.row for hold in holds], culprits[1:2]
+        asked.sort(
+            key=lambda at: (row_of[at] != culprits[0], nodes[row_of[at]].parent not in near, -holds[at].required)
+        )
+        for wider in range(1, max(holds[at].required for at in asked) + 2):
+            for at in asked:
+                level = holds[at].required - wider
+                if level >= NONE and self._relaxes(at, level):
+                    return Remedy(RELAX, row=holds[at].row, hold=at, before=holds[at].required, level=level)
         return None
+
+    def _is_hopeless(self, gang: Gang) -> bool:
+        """Whether it is certain that not even this gang fits."""
+        plan = self._run(self._left, gang)
+        return plan is not None and plan.outcomes[0].verdict is Verdict.INFEASIBLE
 
     def _relaxes(self, at: int, level: int) -> bool:
         hold = self._gang.holds[at]._replace(required=level)

@@ -1,10 +1,8 @@
 """Counts the trees of gangs after a cycle: have, minimum, total, and where each tree node lies."""
 
-from collections.abc import Sequence
-
 from muster.api.tree import NONE, satisfied
-from muster.plan.attempt import Progress
 from muster.plan.outcome import Code, Outcome, Reason, RowOutcome, Verdict
+from muster.plan.progress import Progress
 from muster.plan.reasons import reason_of_issue
 from muster.snapshot.arrays import Counts, Gang, Key, Snapshot
 
@@ -29,7 +27,7 @@ class Settled:
 
 
 def _settled(gang: Gang, snapshot: Snapshot) -> Outcome:
-    rows = rows_of(Progress(gang), snapshot, frozenset())
+    rows = rows_of(Progress(gang, snapshot), frozenset())
     reasons = [reason_of_issue(issue) for issue in gang.held]
     verdict = Verdict.HELD
     if gang.satisfied[0] and not gang.held:
@@ -40,7 +38,7 @@ def _settled(gang: Gang, snapshot: Snapshot) -> Outcome:
     return Outcome(verdict, rows[0].satisfied, rows, tuple(reasons))
 
 
-def rows_of(progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[int]) -> tuple[RowOutcome, ...]:
+def rows_of(progress: Progress, unknown_wishes: frozenset[int]) -> tuple[RowOutcome, ...]:
     """Every tree node as it is after the cycle."""
     gang, nodes = progress.gang, progress.gang.tree.nodes
     nothing = Counts()
@@ -55,7 +53,7 @@ def rows_of(progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[in
     for row in range(len(nodes) - 1, 0, -1):
         for column in (placed, pending, total):
             column[nodes[row].parent] += column[row]
-    domains, wishes = _domains(progress, snapshot, unknown_wishes)
+    domains, wishes = _domains(progress, unknown_wishes)
     return tuple(
         RowOutcome(met[row], placed[row], pending[row], total[row], domains.get(row), wishes.get(row))
         for row in range(len(nodes))
@@ -63,7 +61,7 @@ def rows_of(progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[in
 
 
 def _domains(
-    progress: Progress, snapshot: Snapshot, unknown_wishes: frozenset[int]
+    progress: Progress, unknown_wishes: frozenset[int]
 ) -> tuple[dict[int, tuple[int, int, int]], dict[int, bool | None]]:
     """Per constrained row the narrowest domain that it lies in, and whether its preference is met."""
     domains: dict[int, tuple[int, int, int]] = {}
@@ -74,7 +72,7 @@ def _domains(
         for level in (hold.required, hold.preferred):
             if level == NONE:
                 continue
-            found = progress.domains(snapshot, hold.leaves, hold.topology, level)
+            found = progress.pins[number].required if level == hold.required else progress.pins[number].preferred
             one = len(found) == 1 and NONE not in found
             if one:
                 domains[hold.row] = (hold.topology, level, next(iter(found)))
@@ -109,25 +107,25 @@ def _matters(gang: Gang, leaf: int) -> bool:
 
 def leaves_below(gang: Gang, row: int) -> list[int]:
     """The leaves of a tree node."""
-    found, waiting = [], [row]
-    while waiting:
-        at = waiting.pop()
-        waiting.extend(gang.tree.nodes[at].children)
-        if not gang.tree.nodes[at].children:
-            found.append(at)
-    return sorted(found)
+    return [at for at in range(row, gang.ends[row]) if not gang.tree.nodes[at].children]
 
 
-def missing_children(progress: Progress) -> Sequence[int]:
-    """Tree nodes that are not satisfied although all around them is, in the order of the spec."""
-    nodes = progress.gang.tree.nodes
-    whole = whole_rows(progress)
-    return [row for row in range(1, len(nodes)) if not whole[row] and whole[nodes[row].parent]]
+def whole_rows(progress: Progress, start: int = 0, whole: list[bool] | None = None) -> list[bool]:
+    """Per row: whether it and everything around it is satisfied. Only there pods may be added one by one.
 
-
-def whole_rows(progress: Progress) -> list[bool]:
-    """Per row: whether it and everything around it is satisfied. Only there pods may be added one by one."""
-    whole = satisfied(progress.gang.tree, progress.present)
-    for row, node in enumerate(progress.gang.tree.nodes):
-        whole[row] = whole[row] and (node.parent == NONE or whole[node.parent])
-    return whole
+    With `whole` known, only the rows of the tree node `start` are found anew.
+    """
+    nodes, end = progress.gang.tree.nodes, progress.gang.ends[start]
+    found = whole if whole is not None else [False] * len(nodes)
+    if start == 0:
+        found[:] = satisfied(progress.gang.tree, progress.present)
+    else:
+        children = [0] * (end - start)
+        for row in range(end - 1, start - 1, -1):
+            have = children[row - start] if nodes[row].children else progress.present[row]
+            found[row] = have >= nodes[row].minimum
+            if row > start:
+                children[nodes[row].parent - start] += found[row]
+    for row in range(start, end):
+        found[row] = found[row] and (nodes[row].parent == NONE or found[nodes[row].parent])
+    return found

@@ -11,7 +11,8 @@
 Nodes stand in the order of their names. A row of a gang's tree is a number from 0, the root, on.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -106,6 +107,35 @@ class Gang:
     def nominated(self) -> bool:
         """Whether room was reserved for some of its pods."""
         return any(max(batch.nominated) != NONE for batch in self.waiting)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Per row: where its subtree ends. The rows of a tree node and all below it stand side by side."""
+        ends = list(range(1, len(self.tree.nodes) + 1))
+        for row in range(len(self.tree.nodes) - 1, 0, -1):
+            parent = self.tree.nodes[row].parent
+            ends[parent] = max(ends[parent], ends[row])
+        return tuple(ends)
+
+    @cached_property
+    def holds_of(self) -> Mapping[int, tuple[int, ...]]:
+        """Per leaf: the holds that it is in, by number."""
+        found: dict[int, list[int]] = {}
+        for number, hold in enumerate(self.holds):
+            for leaf in hold.leaves:
+                found.setdefault(leaf, []).append(number)
+        return {leaf: tuple(numbers) for leaf, numbers in found.items()}
+
+    def batches_below(self, row: int) -> range:
+        """The batches of the leaves of a tree node, by number."""
+        first = bisect_left(self.waiting, row, key=lambda batch: batch.leaf)
+        return range(first, bisect_left(self.waiting, self.ends[row], key=lambda batch: batch.leaf))
+
+    def holds_below(self, row: int) -> Sequence[int]:
+        """The holds that some leaf of a tree node is in, by number."""
+        if row == 0:
+            return range(len(self.holds))
+        return sorted({number for leaf in range(row, self.ends[row]) for number in self.holds_of.get(leaf, ())})
 
     @cached_property
     def present(self) -> tuple[int, ...]:

@@ -1,0 +1,102 @@
+"""A gang while a cycle goes on: what is placed, what still waits, and which domains that pins."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from muster.api.tree import NONE
+from muster.plan.demand import Stock
+from muster.plan.problem import Bound
+from muster.plan.proof import Drift
+from muster.snapshot.arrays import Gang, Hold, Snapshot
+
+# No domain has this number: a bound that is pinned there can't be met, and everybody sees it at once.
+_NOWHERE = 2**30
+
+
+class Wish(NamedTuple):
+    """A preferred level of one hold, with the domain that placed pods have chosen, and those that they are in."""
+
+    hold: int
+    bound: Bound
+    used: frozenset[int]
+
+
+class Pins(NamedTuple):
+    """The domains of the required and of the preferred level that the placed pods of a hold are in."""
+
+    required: set[int]
+    preferred: set[int]
+
+
+class Progress:
+    """A gang during a cycle: what is placed, the decisions of this cycle included, and which pods still wait."""
+
+    def __init__(self, gang: Gang, snapshot: Snapshot) -> None:
+        self.gang, self._snapshot = gang, snapshot
+        self.present = list(gang.present)
+        self.waiting = list(gang.pending)
+        self.used = [0] * len(gang.waiting)
+        self.pins = [Pins(set(), set()) for _ in gang.holds]
+        for leaf, placed in gang.placed.items():
+            self._pin(leaf, placed.nodes)
+
+    @property
+    def stock(self) -> Stock:
+        """What there is, for the choice of children."""
+        return Stock(self.gang.tree, self.present, self.waiting)
+
+    def copy(self) -> "Progress":
+        """The same, to go on from without consequences."""
+        other = Progress.__new__(Progress)
+        other.gang, other._snapshot = self.gang, self._snapshot
+        other.present, other.waiting, other.used = list(self.present), list(self.waiting), list(self.used)
+        other.pins = [Pins(set(pins.required), set(pins.preferred)) for pins in self.pins]
+        return other
+
+    def place(self, batch: int, nodes: Sequence[int]) -> None:
+        """The next pods of a batch go to these nodes."""
+        self.reserve(batch, nodes)
+        self.present[self.gang.waiting[batch].leaf] += len(nodes)
+
+    def reserve(self, batch: int, nodes: Sequence[int]) -> None:
+        """Room is set aside for the next pods of a batch: they wait no longer for a place, and are not placed."""
+        leaf = self.gang.waiting[batch].leaf
+        self.waiting[leaf] -= len(nodes)
+        self.used[batch] += len(nodes)
+        self._pin(leaf, nodes)
+
+    def _pin(self, leaf: int, nodes: Sequence[int]) -> None:
+        for number in self.gang.holds_of.get(leaf, ()):
+            hold, pins = self.gang.holds[number], self.pins[number]
+            levels = self._snapshot.topologies[hold.topology].levels
+            for level, known in ((hold.required, pins.required), (hold.preferred, pins.preferred)):
+                if level != NONE:
+                    known.update(levels[level].domain_of[list(nodes)].tolist())
+
+
+class Bounds:
+    """The holds of a tree node as bounds: pinned where pods are placed already; drifted ones bar their leaves."""
+
+    def __init__(self, progress: Progress, row: int) -> None:
+        self.required: list[Bound] = []
+        self.wishes: list[Wish] = []
+        self.drift: Drift | None = None
+        barred: set[int] = set()
+        for number in progress.gang.holds_below(row):
+            hold, pins = progress.gang.holds[number], progress.pins[number]
+            if hold.required != NONE:
+                if len(pins.required) > 1 or NONE in pins.required:
+                    domains = tuple(sorted(pins.required))
+                    self.drift = self.drift or Drift(hold.row, hold.topology, hold.required, domains)
+                    barred.update(hold.leaves)
+                self.required.append(_bound(hold, hold.required, next(iter(pins.required), NONE)))
+            if hold.preferred > hold.required:
+                # One that placed pods have broken already: as few domains as found, theirs first.
+                lost = len(pins.preferred) > 1 or NONE in pins.preferred
+                pinned = _NOWHERE if lost else next(iter(pins.preferred), NONE)
+                self.wishes.append(Wish(number, _bound(hold, hold.preferred, pinned), frozenset(pins.preferred)))
+        self.barred = frozenset(barred)
+
+
+def _bound(hold: Hold, level: int, pinned: int) -> Bound:
+    return Bound(hold.row, hold.leaves, hold.topology, level, pinned)

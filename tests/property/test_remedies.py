@@ -92,12 +92,13 @@ def blocked(draw: st.DrawFn) -> list[Document]:
 
 
 def pods_on(documents: list[Document], nodes: set[str], *, own: bool) -> set[str]:
-    """Pods that run on some nodes: those of the gang g, or all others."""
+    """Pods that run on some nodes and do not terminate: those of the gang g, or all others."""
     return {
         one["metadata"]["name"]
         for one in documents
         if one["kind"] == "Pod"
         and one["spec"].get("nodeName") in nodes
+        and "deletionTimestamp" not in one["metadata"]
         and (one["metadata"]["annotations"].get("pod-group-name") == GANG[1]) == own
     }
 

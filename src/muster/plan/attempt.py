@@ -10,7 +10,7 @@ from muster.plan.demand import Needs, Ways, pods_of
 from muster.plan.ledger import Ledger, Taking
 from muster.plan.problem import Cluster, Part, Problem
 from muster.plan.progress import Bounds, Progress, Wish
-from muster.plan.proof import Certificate, Choices, Proof
+from muster.plan.proof import Certificate, Choices, Exhausted, Proof
 from muster.plan.simple import Answer, is_simple, one_shape
 from muster.plan.solve import solve
 from muster.snapshot.arrays import Snapshot
@@ -277,8 +277,9 @@ class Engine:
 
     def _solve(self, problem: Problem, budget: Budget, *, explain: bool = False) -> Answer:
         question = problem.signature(rows=True)
-        if question in self.refuted:
-            return Answer(proof=self.refuted[question])
+        known = self.refuted.get(question)
+        if known is not None and not (explain and _lacks_near(known)):
+            return Answer(proof=known)
         answer = solve(problem, self.ledger, self.snapshot.topologies, self.strategy, budget, explain=explain)
         if answer.proof is not None:
             self.refuted[question] = answer.proof
@@ -297,6 +298,13 @@ def _fewer(proof: Proof, pods: int) -> int:
         copies = [shortage.best for shortage in proof.shortages if shortage.dimension.shape != NONE]
         return min(pods - 1, max(copies, default=0)) if len(copies) == len(proof.shortages) else pods - 1
     return pods - 1
+
+
+def _lacks_near(proof: Proof) -> bool:
+    """Whether nobody looked where it comes nearest."""
+    if isinstance(proof, Exhausted):
+        return bool(proof.rows) and not proof.near
+    return isinstance(proof, Certificate) and proof.topology != NONE and len(proof.bounds) > 1 and not proof.near
 
 
 def _has_choice(progress: Progress, row: int) -> bool:

@@ -27,7 +27,7 @@ from muster.snapshot.room import Amounts
 # until the gang or the room changes.
 _MOST_PATIENCE = 16
 # What everybody may spend, whatever others have spent: enough for every question that is not hard.
-_LEAST_STEPS = 500
+_LEAST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Policy:
 
     strategy: str = BINPACK
     steps_per_gang: int = 20_000
-    steps_per_cycle: int = 60_000
+    steps_per_cycle: int = 30_000
     # Whether anything is placed beyond minimums.
     surplus: bool = True
 
@@ -59,6 +59,8 @@ class Memory:
     snapshot: Snapshot | None = None
     room: Amounts = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     said: dict[Key, Remembered] = field(default_factory=dict)
+    # Gangs that have their minimum, and why their surplus waits.
+    surplus: dict[Key, tuple[Gang, tuple[Reason, ...]]] = field(default_factory=dict)
     settled: Settled = field(default_factory=Settled)
 
 
@@ -126,6 +128,7 @@ class _Cycle:
         # Gangs of one pod that were placed many at a time.
         self._lone: set[int] = set()
         self._said: dict[Key, Remembered] = {}
+        self._idle: dict[Key, tuple[Gang, tuple[Reason, ...]]] = {}
         self._grown = self._where_room_grew()
         # Gangs with nominations by priority, and the room that is set aside for them until their turn.
         self._nominated: dict[int, list[int]] = {}
@@ -243,6 +246,18 @@ class _Cycle:
         self._release(number)
         if state.verdict is not Verdict.PLACED or not satisfied(progress.gang.tree, progress.present)[0]:
             return
+        known = self._memory.surplus.get(state.gang.key)
+        if known is not None and known[0] is state.gang and not self._grew_for(state.gang):
+            state.reasons += known[1]
+            self._idle[state.gang.key] = known
+            return
+        before, told = list(progress.used), len(state.reasons)
+        self._try_all_surplus(number, state)
+        if before == progress.used == [0] * len(before) and not self._reserved:
+            self._idle[state.gang.key] = (state.gang, tuple(state.reasons[told:]))
+
+    def _try_all_surplus(self, number: int, state: _State) -> None:
+        progress = state.progress
         self._try_children(number, state)
         whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
@@ -385,13 +400,17 @@ class _Cycle:
     def _remembered(self, gang: Gang) -> Remembered | None:
         """What was said of the gang, if it still holds."""
         known = self._memory.said.get(gang.key)
-        if known is None or known.gang is not gang or self._grown is None:
+        if known is None or known.gang is not gang or self._grew_for(gang):
             return None
-        if self._grown.any():
-            allowed = np.any([self._snapshot.allowed[batch.shape] for batch in gang.waiting], axis=0)
-            if (self._grown & allowed).any():
-                return None
         return known
+
+    def _grew_for(self, gang: Gang) -> bool:
+        """Whether a node that the gang could use has more room than when the last cycle ended."""
+        if self._grown is None:
+            return True
+        if not self._grown.any():
+            return False
+        return any((self._grown & self._snapshot.allowed[batch.shape]).any() for batch in gang.waiting)
 
     def plan(self) -> Plan:
         """Everything that was decided."""
@@ -414,7 +433,7 @@ class _Cycle:
 
     def memory(self) -> Memory:
         """What the next cycle may know of this one."""
-        return Memory(self._snapshot, self._checker.room, self._said, self._memory.settled)
+        return Memory(self._snapshot, self._checker.room, self._said, self._idle, self._memory.settled)
 
 
 def _matched(pods: range, nodes: list[int], nominated: tuple[int, ...]) -> tuple[int, ...]:

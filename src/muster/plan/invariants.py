@@ -23,6 +23,8 @@ class Checker:
         self._free = snapshot.free.copy()
         self._with_releasing = snapshot.free + snapshot.releasing
         self._sent: dict[int, dict[int, list[int]]] = {}
+        # Pods that were bound in this cycle, by gang and leaf.
+        self._counted: dict[int, dict[int, int]] = {}
         self._bound: dict[int, dict[int, set[int]]] = {}
 
     def faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
@@ -34,8 +36,10 @@ class Checker:
             *self._shapes(gang, placements),
             *self._pods(gang, placements),
             *self._together(gang, placements, by_leaf),
-            *self._whole(gang, by_leaf),
+            *self._whole(gang, placements),
         ]
+        if self._snapshot.gangs[gang].held:
+            found.append("the gang is held")
         if not found:
             self._free[nodes] -= asked
             self._with_releasing[nodes] -= asked
@@ -61,6 +65,8 @@ class Checker:
             whole = not gang.holds and len(gang.tree.nodes) == 1 and gang.tree.nodes[0].minimum <= 1
             if not (alone and whole and placement[1:3] == (0, (0,)) and not placement.nominated):
                 wrong.append("a gang is not just one pod")
+        if len({placement.gang for placement in placements}) < len(placements):
+            wrong.append("a gang is sent twice")
         if not wrong:
             self._free[nodes] -= asked
             self._with_releasing[nodes] -= asked
@@ -149,12 +155,16 @@ class Checker:
                 wrong.append(f"row {hold.row} lies in {len(domains)} domains of its required level")
         return wrong
 
-    def _whole(self, gang: int, by_leaf: dict[int, list[int]]) -> list[str]:
-        """4. No bind is sent for a gang that is not satisfied after it."""
+    def _whole(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+        """4. No bind is sent for a gang that is not satisfied after it. What is only nominated counts for itself."""
         known = self._snapshot.gangs[gang]
         pods = [0] * len(known.tree.nodes)
-        for leaf, nodes in by_leaf.items():
-            pods[leaf] += len(nodes)
+        for leaf, placed in known.placed.items():
+            pods[leaf] += len(placed.nodes)
+        for leaf, bound in self._counted.get(gang, {}).items():
+            pods[leaf] += bound
+        for placement in placements:
+            pods[known.waiting[placement.batch].leaf] += len(placement.nodes)
         for leaf, counts in known.counts.items():
             pods[leaf] += counts.succeeded
         return [] if satisfied(known.tree, pods)[0] else ["the gang is below its minimum after it"]
@@ -164,6 +174,8 @@ class Checker:
         for placement in placements:
             batch = known.waiting[placement.batch]
             self._sent.setdefault(gang, {}).setdefault(batch.leaf, []).extend(placement.nodes)
+            counted = self._counted.setdefault(gang, {})
+            counted[batch.leaf] = counted.get(batch.leaf, 0) + (0 if placement.nominated else len(placement.nodes))
             self._bound.setdefault(gang, {}).setdefault(placement.batch, set()).update(placement.pods)
 
     def refutes(self, proof: Certificate, *, releasing: bool = False) -> bool:

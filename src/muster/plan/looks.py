@@ -132,8 +132,10 @@ class Looks:
         With several Topologies the answer also depends on the domains around.
         """
         regions = self._touched[key][domain]
-        look: object = (self.classes[key][domain], tuple(sorted(self.signatures[region] for region in regions)))
-        if not self.alike:
+        look: object
+        if self.alike:
+            look = (self.classes[key][domain], tuple(sorted(self.signatures[region] for region in regions)))
+        else:
             who = sorted(regions)
             around = [assigned[outer] for region in who for outer in self._model.problem.ancestors(region)]
             look = (domain, tuple(who), tuple(around))

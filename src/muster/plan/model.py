@@ -27,6 +27,8 @@ from muster.snapshot.domains import Domains
 
 Table = npt.NDArray[np.int64]
 
+# More dimensions than these only cost time.
+_MOST_SHAPES, _MOST_AMOUNTS = 12, 8
 # Products up to here fit 64 bits; a pod that uses more slots than this uses no more than this in the account.
 _EXACT, _HEAVIEST = 2**62, 2**40
 
@@ -91,26 +93,35 @@ class Model:
         # Counting is enough: see above. With one shape it always is.
         self.exact = len(self.shapes) == 1 or chain
         if not chain or len(self.shapes) == 1:
-            for number, shape in enumerate(self.shapes):
-                self.dimensions.append(Dimension(shape, NONE, 0))
-                slots.append(self.fits[shape])
+            for number in self._telling():
+                self.dimensions.append(Dimension(self.shapes[number], NONE, 0))
+                slots.append(self.fits[self.shapes[number]])
                 weights.append(_multiples(asks, allowed, number))
-        if len(self.shapes) > 1:
-            for resource in active:
-                amounts = {int(ask) for ask in asks[:, resource] if ask}
-                # What all amounts are multiples of counts the plain sum.
-                for amount in sorted(amounts | {gcd(*amounts)}):
-                    takers = asks[:, resource] >= amount
-                    unit = int(self.ledger.units[resource])
-                    self.dimensions.append(Dimension(NONE, resource, amount * unit))
-                    slots.append(np.where(allowed[takers].any(axis=0), np.maximum(self.free[resource] // amount, 0), 0))
-                    weights.append(asks[:, resource] // amount)
+        # The plain sums: one dimension per resource that counts everything.
+        self.sums: list[int] = [0] if len(self.shapes) == 1 else []
+        for resource in active if len(self.shapes) > 1 else ():
+            amounts = {int(ask) for ask in asks[:, resource] if ask}
+            unit = gcd(*amounts)
+            self.sums.append(len(self.dimensions))
+            for amount in [unit, *_some(sorted(amounts - {unit}), _MOST_AMOUNTS if not chain else len(amounts))]:
+                takers = asks[:, resource] >= amount
+                usable = np.where(allowed[takers].any(axis=0), np.maximum(self.free[resource] // amount, 0), 0)
+                self.dimensions.append(Dimension(NONE, resource, amount * int(self.ledger.units[resource])))
+                slots.append(usable)
+                weights.append(asks[:, resource] // amount)
         self.active = active
         self.weights = np.minimum(np.array(weights).reshape(len(self.dimensions), len(self.shapes)), _HEAVIEST)
         # Nobody needs more of one node than all parts together, and so the sums stay small.
         pods = np.array([sum(p.pods for p in self.problem.parts if p.shape == shape) for shape in self.shapes])
         most = (self.weights * pods).sum(axis=1)
         self.slots = np.minimum(np.array(slots).reshape(len(self.dimensions), len(self.rows)), most[:, None])
+
+    def _telling(self) -> list[int]:
+        """The shapes whose copies are counted: all, or the scarcest when there are many."""
+        pods = [sum(part.pods for part in self.problem.parts if part.shape == shape) for shape in self.shapes]
+        scarce = [pods[at] / max(1, int(self.fits[shape].sum())) for at, shape in enumerate(self.shapes)]
+        order = sorted(range(len(self.shapes)), key=lambda at: (-scarce[at], at))
+        return sorted(order[:_MOST_SHAPES])
 
     def _binding(self, asks: Table) -> list[int]:
         """The resources that can run out. One is left out when on every node another one runs out no later."""
@@ -141,6 +152,13 @@ class Model:
         if largest * max(most.numerator, most.denominator) > _EXACT:
             return False
         return bool((self.free[other] * most.numerator <= self.free[resource] * most.denominator).all())
+
+
+def _some(amounts: list[int], most: int) -> list[int]:
+    """All of them, or so many spread evenly, the largest included."""
+    if len(amounts) <= most:
+        return amounts
+    return [amounts[(at + 1) * len(amounts) // most - 1] for at in range(most)]
 
 
 def _multiples(asks: Table, allowed: npt.NDArray[np.bool_], number: int) -> Table:

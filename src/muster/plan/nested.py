@@ -15,7 +15,7 @@ from muster.api.tree import NONE
 from muster.plan.budget import Budget
 from muster.plan.looks import Inside, Looks
 from muster.plan.model import Model
-from muster.plan.strands import strands
+from muster.plan.strands import strands, sums_of
 
 Mask = npt.NDArray[np.bool_]
 # Whether the own parts of these regions fit into a narrow domain; False is certain.
@@ -114,6 +114,7 @@ class _Share:
         self._items = sorted(items, key=lambda item: (int(self._open[item].sum()) > 1, -size[item], item))
         self.groups: dict[int, list[int]] = {}
         self._refuted: set[object] = set()
+        self._sums: dict[tuple[int, int], tuple[int, int]] = {}
 
     def _reach(self, item: int) -> Mask:
         """The domains here that have a possible domain of the region inside them, or are one."""
@@ -191,5 +192,11 @@ class _Share:
         return at, tuple(sorted((classes[domain], nested._sign(group)) for domain, group in self.groups.items()))
 
     def _strands(self, at: int) -> bool:
-        needs = np.array([self._nested._needs[item] for item in self._items[at:]])
-        return any(strands(needs[:, dimension].tolist(), self._left[dimension]) for dimension in range(len(self._left)))
+        """Whether what is left of the items can't use enough of what is left here."""
+        for dimension in self._nested._model.sums:
+            if (at, dimension) not in self._sums:
+                needs = [int(self._nested._needs[item][dimension]) for item in self._items[at:]]
+                self._sums[at, dimension] = sums_of(needs)
+            if strands(self._sums[at, dimension], self._left[dimension].tolist()):
+                return True
+        return False

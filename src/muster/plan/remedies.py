@@ -129,8 +129,8 @@ class _Trial:
             ask = snapshot.asks[snapshot.gangs[placement.gang].waiting[placement.batch].shape]
             np.subtract.at(free, list(placement.nodes), ask)
         self._left = replace(snapshot, free=free, releasing=np.zeros_like(snapshot.releasing))
-        # What pods that are there hold of every node.
-        self._held = snapshot.allocatable - snapshot.free
+        # What pods hold of every node; those that terminate are gone no sooner when they are deleted again.
+        self._held = snapshot.allocatable - snapshot.free - snapshot.releasing
         self._spent, self._limit = 0, _ALL_STEPS
         # What a trial costs even if its search is short.
         self._least = 50 + len(snapshot.nodes) * len(gang.waiting) // 500
@@ -190,7 +190,7 @@ class _Trial:
             gangs[self._number] = replace(mine, holds=holds)
         elif remedy.kind == LOWER:
             gangs[self._number] = replace(mine, tree=_with_minimum(mine.tree, remedy.row, remedy.level))
-        free, releasing = snapshot.free.copy(), snapshot.releasing.copy()
+        free = snapshot.free.copy()
         if remedy.kind == EVICT:
             for victim in remedy.victims:
                 free[_node(snapshot, victim)] += _ask(snapshot, victim)
@@ -199,12 +199,12 @@ class _Trial:
                 gangs[number] = _without_pods(gangs[number], gone)
         elif remedy.kind == FREE:
             nodes = list(remedy.nodes)
-            free[nodes], releasing[nodes] = snapshot.allocatable[nodes], 0
+            free[nodes] += self._held[nodes]
             for number, gang in enumerate(gangs):
                 here = ((leaf, at, node) for leaf, on in gang.placed.items() for at, node in enumerate(on.nodes))
                 gone = {(leaf, at) for leaf, at, node in here if node in nodes}
                 gangs[number] = _without_pods(gang, gone) if gone else gang
-        return replace(snapshot, free=free, releasing=releasing, gangs=tuple(gangs))
+        return replace(snapshot, free=free, gangs=tuple(gangs))
 
     def _with_room(self, free: Amounts) -> Snapshot:
         return replace(self._left, free=free)

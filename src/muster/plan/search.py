@@ -17,7 +17,7 @@ from muster.plan.budget import Budget
 from muster.plan.looks import Inside, Looks, State
 from muster.plan.model import Model
 from muster.plan.problem import Region
-from muster.plan.strands import strands
+from muster.plan.strands import strands, sums_of
 
 Domains = list[int]
 
@@ -62,6 +62,7 @@ class Search:
         self._inside = Inside(model)
         self._looks = Looks(model)
         self._tied = [self._ties(region) for region in self.problem.regions]
+        self._sums: dict[tuple[int, ...], tuple[int, int]] = {}
         # Set when some assignment could be neither filled nor refuted: then exhausting the search proves nothing.
         self.unknown = False
 
@@ -282,7 +283,10 @@ class Search:
             if outer != NONE:
                 around = self.problem.regions[outer].bound
                 left = left[:, self._inside.wider(key, (around.topology, around.level)) == self._assigned[outer]]
-            for dimension in range(len(left)):
-                if strands([int(self.model.region_needs[region][dimension]) for region in regions], left[dimension]):
+            for dimension in self.model.sums:
+                needs = tuple(int(self.model.region_needs[region][dimension]) for region in regions)
+                if needs not in self._sums:
+                    self._sums[needs] = sums_of(needs)
+                if strands(self._sums[needs], left[dimension].tolist()):
                     return True
         return False

@@ -15,7 +15,7 @@ from muster.plan.packing import Exact, Packer
 from muster.plan.problem import Bound, Part, Problem
 from muster.plan.proof import Certificate, certify
 from muster.plan.solve import solve
-from muster.plan.strands import strands
+from muster.plan.strands import strands, sums_of
 from muster.snapshot.build import build
 from oracle.engine import world_of
 from oracle.instances import group, node, pod, topology
@@ -168,7 +168,7 @@ def test_without_budget_nobody_knows():
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.lists(st.integers(0, 9), min_size=1, max_size=3))
 def test_stranded_room_is_really_stranded(needs, rooms):
     """When it says that regions can't use enough of the rooms, no assignment of them exists."""
-    if strands(needs, np.array(rooms)):
+    if strands(sums_of(needs), rooms):
         for ways in product(range(len(rooms)), repeat=len(needs)):
             loads = [
                 sum(need for need, way in zip(needs, ways, strict=True) if way == room) for room in range(len(rooms))

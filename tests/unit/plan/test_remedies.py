@@ -213,3 +213,11 @@ def test_a_node_that_this_cycle_fills_is_not_the_one_to_empty():
     stranger = pod("o", gpus=2, on="m", phase="Running", gang="")
     plan, found = looked_for([node("a", 2), node("m", 2), stranger, *first, group(minMember=1), pod("p", gpus=2)])
     assert nodes(plan, found[FREE]) == ["m"]
+
+
+def test_pods_that_terminate_are_not_deleted_again():
+    """A node is emptied by those that stay; the gang's own pod that still leaves keeps its room for now."""
+    own = pod("p0", gpus=1, on="a", phase="Running", terminating=True)
+    others = [pod(f"o{name}", gpus=1, on=name, phase="Running", gang="") for name in "ab"]
+    plan, found = looked_for([node("a", 2), node("b", 2), own, *others, group(minMember=1), pod("p1", gpus=2)])
+    assert nodes(plan, found[FREE]) == ["b"]

@@ -43,7 +43,7 @@ class SearchConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     """What a search may cost."""
 
     steps_per_gang: Annotated[int, note("Steps for one gang in one cycle.", minimum=1)] = 20_000
-    steps_per_cycle: Annotated[int, note("Steps for all gangs in one cycle.", minimum=1)] = 60_000
+    steps_per_cycle: Annotated[int, note("Steps for all gangs in one cycle.", minimum=1)] = 30_000
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -323,7 +323,7 @@ def test_pieces_of_a_resource():
     column = plan.snapshot.resources.index(GPU)
     found = plan.snapshot.gangs[0]
     reason = Reason(Code.INSUFFICIENT, 0, 12, 10, dimension=Dimension(NONE, column, 2))
-    assert "room for 12 pieces of 2 × nvidia.com/gpu" in sentence(reason, found, plan.snapshot)
+    assert "room for 12 times 2 × nvidia.com/gpu" in sentence(reason, found, plan.snapshot)
     reason = reason._replace(dimension=Dimension(NONE, column, 1))
     assert "room for 12 × nvidia.com/gpu · there is room for 10" in sentence(reason, found, plan.snapshot)
 

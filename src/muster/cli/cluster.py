@@ -28,7 +28,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Counts, Gang, Issue, Snapshot
 from muster.snapshot.build import Builder
-from muster.snapshot.world import Key, PodFacts, State, World, key_of
+from muster.snapshot.world import Key, PodFacts, State, World, key_of, unread_amount_of
 
 ALLOCATE = "allocate"
 ACTIONS = (ALLOCATE, "consolidate", "reclaim", "preempt", "stale")
@@ -91,7 +91,7 @@ def _about_input(reading: "_Reading") -> Iterator[str]:
     """What people should know about the files, although it is no error."""
     if reading.twice:
         more = f" and {len(reading.twice) - 3:,} more" if len(reading.twice) > 3 else ""
-        yield f"{', '.join(list(reading.twice)[:3])}{more} stand twice in the input: the last one counts"
+        yield f"{', '.join(list(reading.twice)[:3])}{more}: more than once in the input, the last one counts"
     warned = [one for one in reading.checked if any(v.severity == WARNING for v in one.judgement.violations)]
     if warned:
         said = sum(v.severity == WARNING for one in warned for v in one.judgement.violations)
@@ -280,6 +280,14 @@ def _remarks(world: World) -> Iterator[str]:
         yield "queues are known by name only: limits, quota, order between queues and evictions are not applied yet"
     if not world.nodes:
         yield "no nodes in the input: nothing can be placed; add what kubectl get nodes -o yaml prints"
+    unread = {name: resource for name, node in world.nodes.items() if (resource := unread_amount_of(node))}
+    if unread:
+        first = min(unread)
+        rest = f" and {plural(len(unread) - 1, 'more node')}" if len(unread) > 1 else ""
+        yield f"{unread[first]} of node {first}{rest} is no quantity: it counts as none"
+    blind = [key for key, one in world.pods.items() if one.problem and one.pod.spec.node_name]
+    if blind:
+        yield f"{_named_pods(blind)} on a node with amounts that can't be read: what they hold is not counted"
     orphans = Counter(gang for gang in world.members if gang not in world.groups)
     for number, (namespace, name) in enumerate(sorted(orphans)):
         if number == 5:

@@ -113,8 +113,10 @@ def _taken_apart(file: str, document: Document, most: int) -> Iterator[Source]:
     if items and len(items) > most:
         message = f"{len(items):,} items are more than the limit of {most:,}: the rest is not read"
         yield Source(file, number, None, [Problem("items", message, "split the List")])
-    for item in (items or [])[:most]:
-        yield Source(file, number, _typed(item, document.value, kind), [], doubts, text)
+    for index, item in enumerate((items or [])[:most]):
+        here = f"items[{index}]."
+        own = [doubt._replace(path=doubt.path.removeprefix(here)) for doubt in doubts if doubt.path.startswith(here)]
+        yield Source(file, number, _typed(item, document.value, kind), [], own, text)
 
 
 def _is_list(value: Any) -> bool:

@@ -22,7 +22,7 @@ from muster.cli.picture import pictures, table, whys
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, tell
 from muster.decisions.plan import Bind, Decision, Evict, Nominate, decide, document_of
 from muster.errors import UsageError
-from muster.plan.outcome import Plan, Verdict
+from muster.plan.outcome import Code, Plan, Verdict
 from muster.snapshot.gangs import since_epoch_ns
 
 _STYLES: dict[Verdict | None, dict[str, Any]] = {
@@ -33,6 +33,7 @@ _STYLES: dict[Verdict | None, dict[str, Any]] = {
 }
 # A terminal is read from the bottom up: so many pictures and sentences, then how many more there are.
 _MOST_PICTURES, _MOST_WHYS = 8, 20
+_MOST_WRONG = 50
 
 
 @click.command(epilog="Example: muster plan -f examples/cluster --add examples/inference.yaml")
@@ -115,8 +116,11 @@ def show(made: Plan, loaded: Loaded, form: str) -> None:
                 say(f"pod/{bound.namespace}/{bound.pod}")
     else:
         _say_table(made, loaded, wide=form == WIDE)
-    for one in loaded.wrong:
+    wrong = loaded.wrong
+    for one in wrong[:_MOST_WRONG]:
         tell_violations(one, "has errors", only=ERROR)
+    if len(wrong) > _MOST_WRONG:
+        tell(f"and {plural(len(wrong) - _MOST_WRONG, 'more object')} with errors: muster validate says everything")
     for note in loaded.notes:
         tell(f"note: {note}")
     tell_skipped(loaded.checked)
@@ -191,6 +195,7 @@ def is_yes(made: Plan, loaded: Loaded) -> bool:
     This is about the added gangs, if there are any. Else about all whose pods are there, and about invalid ones.
     """
     unreadable = any(not isinstance(one.judgement.object, PodGroup) for one in loaded.wrong)
+    unreadable |= any(note.code == Code.BAD_POD for gang in made.snapshot.gangs for note in gang.notes)
     pairs = list(zip(made.snapshot.gangs, made.outcomes, strict=True))
     added = [outcome for gang, outcome in pairs if gang.key in loaded.added]
     if added:

@@ -130,7 +130,7 @@ def path_of(reason: Reason, snapshot: Snapshot) -> str:
 
 
 def counted(count: int, dimension: Dimension | None, snapshot: Snapshot) -> str:
-    """A number of pods of one shape, or of pieces of one resource."""
+    """A number of pods of one shape, or of times an amount of one resource."""
     pods = f"{count:,} pod{'' if count == 1 else 's'}"
     if dimension is None:
         return pods
@@ -140,7 +140,8 @@ def counted(count: int, dimension: Dimension | None, snapshot: Snapshot) -> str:
     resource = snapshot.resources[dimension.resource]
     if dimension.amount == 1:
         return amount_in_words(resource, count)
-    return f"{count:,} pieces of {amount_in_words(resource, dimension.amount)}"
+    amount = amount_in_words(resource, dimension.amount)
+    return amount if count == 1 else f"{count:,} times {amount}"
 
 
 def ask_in_words(shape: int, snapshot: Snapshot) -> str:
@@ -157,7 +158,7 @@ def ask_in_words(shape: int, snapshot: Snapshot) -> str:
 def amount_in_words(resource: str, amount: int) -> str:
     """An amount in base units as people write it."""
     if resource == "cpu":
-        return f"{amount / 1000:g} CPU"
+        return f"{amount // 1000:,} CPU" if amount % 1000 == 0 else f"{amount / 1000:,.3f}".rstrip("0") + " CPU"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         for unit, size in _UNITS:
             if amount >= size:
@@ -178,7 +179,7 @@ def _no_node(about: _About) -> tuple[str, str]:
         if dimension.shape in snapshot.behind_cordons and snapshot.behind_cordons[dimension.shape].any():
             return "the nodes that may take it are cordoned", "uncordon one of them"
         return (
-            f"none of the {len(allowed):,} nodes may take it",
+            "the only node may not take it" if len(allowed) == 1 else f"none of the {len(allowed):,} nodes may take it",
             "check its nodeSelector, affinity and tolerations, and whether the nodes are ready",
         )
     ask = snapshot.asks[dimension.shape]
@@ -244,7 +245,10 @@ def _search_budget(about: _About) -> list[str]:
 def _waiting_for_pods(about: _About) -> list[str]:
     reason = about.reason
     gated = about.gang.counts.get(reason.row, Counts()).gated
+    unread = sum(note.code == Code.BAD_POD and note.row == reason.row for note in about.gang.notes)
     remedy = f"take the scheduling gates off {gated:,} of its pods" if gated else "its controller must create them"
+    if unread:
+        remedy = f"mend {unread:,} of its pods that can't be read"
     if not reason.asked:
         return [f"{about.who} has fewer pods than its minimum", remedy]
     return [

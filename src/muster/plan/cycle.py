@@ -358,6 +358,7 @@ class _Cycle:
             if certain:
                 state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
             return Attempt(None)
+        was_whole = satisfied(state.gang.tree, state.progress.present)[0] if nominated else False
         for placement in placements:
             if nominated:
                 state.progress.reserve(placement.batch, placement.nodes)
@@ -366,6 +367,9 @@ class _Cycle:
         if other is not None:
             for _, taking in attempt.takings:
                 other.ledger.take(taking)
+        if nominated:
+            row = min(state.gang.waiting[batch].leaf for batch, _ in attempt.takings) if was_whole else 0
+            state.reasons.append(Reason(Code.WAITING_FOR_ROOM, row, surplus=was_whole))
         state.nominated |= nominated
         state.unknown_wishes |= attempt.unknown_wishes
         self._placements += placements
@@ -427,8 +431,6 @@ class _Cycle:
     def _outcome(self, state: _State) -> Outcome:
         rows = rows_of(state.progress, state.unknown_wishes)
         reasons = [*state.reasons, *map(reason_of_issue, state.gang.notes)]
-        if state.nominated:
-            reasons.insert(0, Reason(Code.WAITING_FOR_ROOM, 0))
         return Outcome(state.verdict, rows[0].satisfied, rows, tuple(reasons), state.proof, state.steps)
 
     def memory(self) -> Memory:

@@ -51,7 +51,7 @@ def solve(
     model = Model(problem, ledger, topologies)
     possible = certify(model)
     if isinstance(possible, Certificate):
-        return Answer(proof=possible._replace(near=nearest(model) if explain and possible.topology != NONE else ()))
+        return Answer(proof=possible._replace(near=nearest(model) if explain else ()))
     packer = Packer(model, strategy)
     taken: list[Taking] = []
 

@@ -1,5 +1,7 @@
 """Counts the trees of gangs after a cycle: have, minimum, total, and where each tree node lies."""
 
+from collections.abc import Sequence
+
 from muster.api.tree import NONE, satisfied
 from muster.plan.outcome import Code, Outcome, Reason, RowOutcome, Verdict
 from muster.plan.progress import Progress
@@ -53,7 +55,7 @@ def rows_of(progress: Progress, unknown_wishes: frozenset[int]) -> tuple[RowOutc
     for row in range(len(nodes) - 1, 0, -1):
         for column in (placed, pending, total):
             column[nodes[row].parent] += column[row]
-    domains, wishes = _domains(progress, unknown_wishes)
+    domains, wishes = _domains(progress, unknown_wishes, placed)
     return tuple(
         RowOutcome(met[row], placed[row], pending[row], total[row], domains.get(row), wishes.get(row))
         for row in range(len(nodes))
@@ -61,13 +63,13 @@ def rows_of(progress: Progress, unknown_wishes: frozenset[int]) -> tuple[RowOutc
 
 
 def _domains(
-    progress: Progress, unknown_wishes: frozenset[int]
+    progress: Progress, unknown_wishes: frozenset[int], placed: Sequence[int]
 ) -> tuple[dict[int, tuple[int, int, int]], dict[int, bool | None]]:
     """Per constrained row the narrowest domain that it lies in, and whether its preference is met."""
     domains: dict[int, tuple[int, int, int]] = {}
     wishes: dict[int, bool | None] = {}
     for number, hold in enumerate(progress.gang.holds):
-        if hold.beside:
+        if hold.beside or not placed[hold.row]:
             continue
         for level in (hold.required, hold.preferred):
             if level == NONE:

@@ -200,10 +200,22 @@ def allocatable_of(node: Node) -> dict[str, int]:
     amounts = {PODS: _DEFAULT_PODS}
     for resource, amount in stated.items():
         try:
-            amounts[resource] = min(base_units(resource, amount), LARGEST)
+            amounts[resource] = max(0, min(base_units(resource, amount), LARGEST))
         except BadObject:
             amounts[resource] = 0
     return amounts
+
+
+def unread_amount_of(node: Node) -> str:
+    """The first resource of a node whose amount is no quantity or below zero: it counts as none."""
+    for resource, amount in (node.status.allocatable or node.status.capacity).items():
+        try:
+            if base_units(resource, amount) >= 0:
+                continue
+        except BadObject:
+            pass
+        return resource
+    return ""
 
 
 def _looks(node: Node) -> tuple[Any, ...]:

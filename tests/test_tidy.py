@@ -17,7 +17,7 @@ MODULES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "b
 PAGES = sorted(
     page for page in ROOT.rglob("*.md") if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)
 )
-CORE = ("api", "grouping", "snapshot", "plan", "decisions.py")
+CORE = ("api", "grouping", "snapshot", "plan", "decisions")
 
 MODULE_LINES = 500
 FUNCTION_LINES = 60

@@ -68,16 +68,14 @@ def test_the_oracle_has_teeth(nodes, says):
 
 def test_another_process_plans_the_same():
     """Whatever Python's hashes are: the same snapshot always gives the same plan (SPEC §5.6)."""
-    told = [
-        subprocess.run(
-            [sys.executable, "-m", "scenarios.digest"],
-            cwd=Path(__file__).parents[1],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    told = []
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "scenarios.digest"]
+        done = subprocess.run(
+            command, cwd=Path(__file__).parents[1], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout)
     assert told[0] == told[1]
     assert len(json.loads(told[0])) >= len(FILES)
 

@@ -211,7 +211,7 @@ def test_a_fragmented_cluster_names_the_nearest_domain():
         ),
         pytest.param(
             [node("n", 8), gang(), pod("g-0", nodeSelector={"disk": "ssd"})],
-            ["none of the 1 nodes may take it", "nodeSelector"],
+            ["the only node may not take it", "nodeSelector"],
             id="nowhere allowed",
         ),
         pytest.param(

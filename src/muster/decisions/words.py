@@ -227,14 +227,14 @@ def _no_arrangement(about: _About) -> list[str]:
     return [
         f"the parts of {about.who} fit one by one, but not together",
         "every arrangement was tried",
-        "free room, or relax a requiredTopologyLevel",
+        "free room" + (", or relax a requiredTopologyLevel" if about.gang.holds else ", or ask for less per pod"),
     ]
 
 
 def _search_budget(about: _About) -> list[str]:
     reason = about.reason
-    ways = f"; {reason.best:,} of the ways to choose its parts are ruled out" if reason.best else ""
-    spent = f" in {reason.asked:,} steps" if reason.asked else ""
+    ways = f"; {reason.ruled_out:,} of the ways to choose its parts are ruled out" if reason.ruled_out else ""
+    spent = f" in {reason.steps:,} steps" if reason.steps else ""
     return [
         f"no place for {about.who} was found{spent}, and it is not proved that there is none{ways}",
         "the search goes on in the next cycle",

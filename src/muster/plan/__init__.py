@@ -1,4 +1,6 @@
-"""Arrays become a choice: pure, deterministic and silent.
+"""Arrays become a choice: pure, deterministic, silent.
 
-The Plan is a value. It can be printed, compared, replayed, checked and explained. Empty until the engine issue lands.
+`cycle` is the order of all steps. `attempt` asks one question about one gang, `demand` says which children and pods it is
+about, `solve` answers it: by a sum, by counting, by search. The result is a `Plan` (`outcome`), and `invariants` has seen
+every decision in it.
 """

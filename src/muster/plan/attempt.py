@@ -18,7 +18,7 @@ from muster.snapshot.arrays import Snapshot
 # What one more question costs at least, so that easy questions without end come to an end too.
 _QUESTION = 10
 
-Counts = dict[int, int]
+Picked = dict[int, int]
 
 
 @dataclass
@@ -128,18 +128,17 @@ class Engine:
         Where nobody is told of it, it is `quiet`.
         """
         tried = first or _Tried()
-        for needs in Ways(progress.stock, barred | bounds.barred, None if only_first else _Looks(progress)).of(row):
+        kinds = None if only_first or not _has_choice(progress, row) else _Kinds(progress)
+        for needs in Ways(progress.stock, barred | bounds.barred, kinds).of(row):
             extra = _floor(progress, needs) if row == 0 else 0
-            if extra:
-                attempt = self._with_floor(progress, needs, extra, bounds, budget)
-                if attempt is not None:
-                    tried.attempt = attempt
-                    return tried
-            for counts in self._pods(progress, row, needs, extra, bounds.barred):
-                if counts is None or not budget.spend(_QUESTION):
+            for at, counts in enumerate(self._pods(progress, row, needs, extra, bounds.barred)):
+                if at == 1 and extra:
+                    tried.attempt = self._with_floor(progress, needs, extra, bounds, budget)
+                if tried.attempt is None and (counts is None or not budget.spend(_QUESTION)):
                     tried.undecided = True
                     return tried
-                self._try_counts(progress, counts, bounds, budget, tried, explain=not tried.refuted and not quiet)
+                if tried.attempt is None and counts is not None:
+                    self._try_counts(progress, counts, bounds, budget, tried, explain=not tried.refuted and not quiet)
                 if tried.attempt is not None or only_first:
                     return tried
         return tried
@@ -147,7 +146,7 @@ class Engine:
     def _try_counts(
         self,
         progress: Progress,
-        counts: Counts,
+        counts: Picked,
         bounds: Bounds,
         budget: Budget,
         tried: _Tried,
@@ -171,7 +170,7 @@ class Engine:
 
     def _pods(
         self, progress: Progress, row: int, needs: Needs, extra: int, drifted: frozenset[int]
-    ) -> Iterator[Counts | None]:
+    ) -> Iterator[Picked | None]:
         """Per batch the pods that are tried, without those of leaves that may get none."""
         gang = progress.gang
         numbers = [number for number in gang.batches_below(row) if gang.waiting[number].leaf not in drifted]
@@ -215,7 +214,7 @@ class Engine:
 
     def _impossible(self, progress: Progress, row: int, bounds: Bounds, budget: Budget) -> dict[int, Proof]:
         """Children that some node could do without and that can't be placed even alone, with the proof."""
-        nodes, looks = progress.gang.tree.nodes, _Looks(progress)
+        nodes, looks = progress.gang.tree.nodes, _Kinds(progress)
         found: dict[int, Proof] = {}
         # What was said of a child is true of all that look like it.
         said: dict[object, Proof | None] = {}
@@ -326,7 +325,7 @@ def _clustered(parts: Sequence[Part], unmet: Sequence[Wish]) -> list[Part]:
     return [part._replace(cluster=cluster.get(part.leaf)) for part in parts]
 
 
-class _Looks:
+class _Kinds:
     """What children of one parent are, whoever they are: those that look alike are interchangeable."""
 
     def __init__(self, progress: Progress) -> None:

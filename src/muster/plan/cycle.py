@@ -381,7 +381,7 @@ class _Cycle:
         if not state.reasons:
             reason = reason_of(said.proof, 0)
             if said.proof is None:
-                reason = reason._replace(asked=state.steps, best=state.ruled_out)
+                reason = reason._replace(steps=state.steps, ruled_out=state.ruled_out)
             state.reasons.append(reason)
         if not self._reserved:
             # While room is set aside for others, a no may be theirs, and is not remembered.

@@ -10,7 +10,7 @@ from muster.plan.model import Dimension
 from muster.plan.outcome import Placement
 from muster.plan.problem import Bound
 from muster.plan.proof import Certificate
-from muster.snapshot.arrays import Snapshot
+from muster.snapshot.arrays import Hold, Snapshot
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
 
@@ -22,7 +22,11 @@ class Checker:
         self._snapshot = snapshot
         self._free = snapshot.free.copy()
         self._with_releasing = snapshot.free + snapshot.releasing
-        self._sent: dict[int, dict[int, list[int]]] = {}
+        # Per gang: the domains that the pods of every required hold are in, and the holds of every leaf.
+        self._domains: dict[int, dict[int, set[int]]] = {}
+        self._holds_of: dict[int, dict[int, list[int]]] = {}
+        # Gangs that were found satisfied by what is bound.
+        self._satisfied: set[int] = set()
         # Pods that were bound in this cycle, by gang and leaf.
         self._counted: dict[int, dict[int, int]] = {}
         self._bound: dict[int, dict[int, set[int]]] = {}
@@ -30,12 +34,12 @@ class Checker:
     def faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """What is wrong with these decisions for a gang; when nothing is, they are entered in the account."""
         nodes, asked = self._asked(gang, placements)
-        by_leaf = self._nodes(gang, placements)
+        drift, domains = self._together(gang, placements)
         found = [
             *self._room(nodes, asked, nominated=any(placement.nominated for placement in placements)),
             *self._shapes(gang, placements),
             *self._pods(gang, placements),
-            *self._together(gang, placements, by_leaf),
+            *drift,
             *self._whole(gang, placements),
         ]
         if self._snapshot.gangs[gang].held:
@@ -43,6 +47,7 @@ class Checker:
         if not found:
             self._free[nodes] -= asked
             self._with_releasing[nodes] -= asked
+            self._domains[gang].update(domains)
             self._enter(gang, placements)
         return found
 
@@ -117,47 +122,67 @@ class Checker:
     def _pods(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """10. No pod is bound twice."""
         wrong = []
-        sent = {batch: set(pods) for batch, pods in self._bound.get(gang, {}).items()}
+        before = self._bound.get(gang, {})
+        now: dict[int, set[int]] = {}
         for placement in placements:
-            known = sent.setdefault(placement.batch, set())
+            known = now.setdefault(placement.batch, set())
             batch = self._snapshot.gangs[gang].waiting[placement.batch]
             fresh = set(placement.pods)
-            twice = len(fresh) != len(placement.pods) or bool(fresh & known)
+            twice = (
+                len(fresh) != len(placement.pods)
+                or bool(fresh & known)
+                or bool(fresh & before.get(placement.batch, set()))
+            )
             if twice or len(placement.pods) != len(placement.nodes) or not fresh <= set(range(len(batch.pods))):
                 wrong.append(f"pods of batch {placement.batch} are not each sent once")
             known |= fresh
         return wrong
 
-    def _nodes(self, gang: int, placements: Sequence[Placement]) -> dict[int, list[int]]:
-        """Per leaf, the nodes of all its placed pods, these decisions and earlier ones of the cycle included."""
-        known = self._snapshot.gangs[gang]
-        nodes = {leaf: list(placed.nodes) for leaf, placed in known.placed.items()}
-        for leaf, more in self._sent.get(gang, {}).items():
-            nodes.setdefault(leaf, []).extend(more)
-        for placement in placements:
-            nodes.setdefault(known.waiting[placement.batch].leaf, []).extend(placement.nodes)
-        return nodes
+    def _together(self, gang: int, placements: Sequence[Placement]) -> tuple[list[str], dict[int, set[int]]]:
+        """3. No decision violates a required level at any tree node, counting all placed pods.
 
-    def _together(self, gang: int, placements: Sequence[Placement], nodes: dict[int, list[int]]) -> list[str]:
-        """3. No decision violates a required level at any tree node, counting all placed pods."""
+        Also gives, per hold that is touched, the domains that its pods are then in.
+        """
         known = self._snapshot.gangs[gang]
-        holds = [hold for hold in known.holds if hold.required != NONE]
-        if not holds:
-            return []
-        wrong = []
-        touched = {known.waiting[placement.batch].leaf for placement in placements}
-        for hold in holds:
-            if touched.isdisjoint(hold.leaves):
+        if gang not in self._domains:
+            self._look_at_holds(gang)
+        before, holds_of = self._domains[gang], self._holds_of[gang]
+        now: dict[int, set[int]] = {}
+        for placement in placements:
+            for number in holds_of.get(known.waiting[placement.batch].leaf, ()):
+                found = now.setdefault(number, set(before.get(number, ())))
+                found.update(self._where(known.holds[number], placement.nodes))
+        wrong = [
+            f"row {known.holds[number].row} lies in {len(domains)} domains of its required level"
+            for number, domains in now.items()
+            if len(domains) > 1 or NONE in domains
+        ]
+        return wrong, now
+
+    def _look_at_holds(self, gang: int) -> None:
+        """Which required holds every leaf is in, and where their pods are."""
+        known = self._snapshot.gangs[gang]
+        self._domains[gang], self._holds_of[gang] = {}, {}
+        for number, hold in enumerate(known.holds):
+            if hold.required == NONE:
                 continue
-            here = [node for leaf in hold.leaves for node in nodes.get(leaf, ())]
-            domains = set(self._snapshot.topologies[hold.topology].levels[hold.required].domain_of[here].tolist())
-            if len(domains) > 1 or NONE in domains:
-                wrong.append(f"row {hold.row} lies in {len(domains)} domains of its required level")
-        return wrong
+            for leaf in hold.leaves:
+                self._holds_of[gang].setdefault(leaf, []).append(number)
+                if leaf in known.placed:
+                    found = self._domains[gang].setdefault(number, set())
+                    found.update(self._where(hold, known.placed[leaf].nodes))
+
+    def _where(self, hold: Hold, nodes: Sequence[int]) -> list[int]:
+        level = self._snapshot.topologies[hold.topology].levels[hold.required]
+        found: list[int] = level.domain_of[list(nodes)].tolist()
+        return found
 
     def _whole(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """4. No bind is sent for a gang that is not satisfied after it. What is only nominated counts for itself."""
         known = self._snapshot.gangs[gang]
+        if gang in self._satisfied:
+            # More pods do not make it less.
+            return []
         pods = [0] * len(known.tree.nodes)
         for leaf, placed in known.placed.items():
             pods[leaf] += len(placed.nodes)
@@ -167,13 +192,16 @@ class Checker:
             pods[known.waiting[placement.batch].leaf] += len(placement.nodes)
         for leaf, counts in known.counts.items():
             pods[leaf] += counts.succeeded
-        return [] if satisfied(known.tree, pods)[0] else ["the gang is below its minimum after it"]
+        if not satisfied(known.tree, pods)[0]:
+            return ["the gang is below its minimum after it"]
+        if not any(placement.nominated for placement in placements):
+            self._satisfied.add(gang)
+        return []
 
     def _enter(self, gang: int, placements: Sequence[Placement]) -> None:
         known = self._snapshot.gangs[gang]
         for placement in placements:
             batch = known.waiting[placement.batch]
-            self._sent.setdefault(gang, {}).setdefault(batch.leaf, []).extend(placement.nodes)
             counted = self._counted.setdefault(gang, {})
             counted[batch.leaf] = counted.get(batch.leaf, 0) + (0 if placement.nominated else len(placement.nodes))
             self._bound.setdefault(gang, {}).setdefault(placement.batch, set()).update(placement.pods)

@@ -61,6 +61,9 @@ class Reason(NamedTuple):
     total: int | None = None
     # The wider domain (level, domain) that placed pods, or the rest of the gang, keep it in.
     around: tuple[int, int] | None = None
+    # Where nothing is decided: what was spent, and how many ways to meet the minimum were ruled out.
+    steps: int = 0
+    ruled_out: int = 0
     detail: str = ""
     pod: str = ""
     surplus: bool = False

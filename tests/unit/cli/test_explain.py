@@ -80,13 +80,13 @@ SIMPLE = [
     pytest.param(
         [node(), gang(minMember=1), *pods(1, nodeSelector={"disk": "ssd"})],
         "default/g · Infeasible · InsufficientResources",
-        ["nodes may take it", "nodeSelector", "no single change"],
+        ["may not take it", "nodeSelector", "no single change"],
         id="no node may take it, by selector",
     ),
     pytest.param(
         [node(taints=[{"key": "dedicated", "effect": "NoSchedule"}]), gang(minMember=1), *pods(1)],
         "default/g · Infeasible · InsufficientResources",
-        ["nodes may take it", "tolerations"],
+        ["may not take it", "tolerations"],
         id="no node may take it, by taint",
     ),
     pytest.param(

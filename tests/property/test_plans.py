@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.plan.cycle import Policy, schedule
-from muster.plan.invariants import Checker
 from muster.plan.layout import SPREAD
 from muster.plan.outcome import Verdict
 from muster.plan.proof import Certificate, Choices
+from muster.plan.recount import refutes
 from muster.snapshot.build import Builder, build
 from muster.snapshot.world import World
 from oracle import instances, milp
@@ -300,13 +300,13 @@ def test_certificates_can_be_checked_again(documents):
     """The checker, which counts for itself, agrees with every certificate, and not when less is asked for."""
     asked = ask(documents)
     snapshot = asked.plan.snapshot
-    checker, soon = Checker(snapshot), bool(snapshot.releasing.any())
+    free = snapshot.free + snapshot.releasing
     for proof in certificates(asked.outcome.proof):
-        assert checker.refutes(proof, releasing=soon)
+        assert refutes(snapshot, free, proof)
         domains = [len(snapshot.topologies[bound.topology].levels[bound.level].paths) for bound in proof.bounds]
         if proof.shortages and all(domains):
             nothing = proof._replace(parts=tuple(part._replace(pods=0) for part in proof.parts))
-            assert not checker.refutes(nothing, releasing=soon)
+            assert not refutes(snapshot, free, nothing)
 
 
 def has_choice(problem: Problem) -> bool:
@@ -330,5 +330,6 @@ def test_a_certificate_does_not_outlive_its_reason(documents, gpus, cpus):
         if one["kind"] == "Node":
             have = one["status"]["allocatable"]
             have.update({GPU: str(int(have[GPU]) + gpus), "cpu": str(int(have["cpu"]) + cpus), "pods": "110"})
-    if Checker(build(world_of(richer), 0)).refutes(proof):
+    now = build(world_of(richer), 0)
+    if refutes(now, now.free, proof):
         assert milp.place(read(richer)) is None

@@ -16,6 +16,7 @@ from muster.decisions.words import ask_in_words, counted, foremost, sentence, to
 from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof
+from muster.plan.recount import refutes
 from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, Remedy
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.requests import PODS
@@ -37,6 +38,8 @@ _LADDER = (
         ),
     ),
 )
+
+_COUNTED = "counted: "
 
 
 class Place(NamedTuple):
@@ -107,7 +110,7 @@ def explain(plan: Plan, number: int, remedies: Sequence[Remedy], leaving: Sequen
         outcome,
         sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(outcome, snapshot),
         tuple(_checks(gang, outcome)),
-        _proof(gang, outcome, snapshot),
+        _proof(gang, outcome, plan),
         tuple(_places(gang, outcome, crowd)),
         tuple(_waits(plan, number, leaving)),
         tuple(_help(remedy, gang, crowd) for remedy in remedies),
@@ -174,10 +177,28 @@ def _waits(plan: Plan, number: int, leaving: Sequence[Leaving]) -> Iterator[Wait
             yield Wait(name, tuple(sorted(pods)))
 
 
-def _proof(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> str:
+def _recounted(proof: Proof | None, plan: Plan) -> bool:
+    """Whether the independent count, in the room that the cycle leaves, comes to the same."""
+    if isinstance(proof, Choices):
+        proof = proof.refuted[0]
+    if not isinstance(proof, Certificate):
+        return False
+    snapshot = plan.snapshot
+    free = snapshot.free + snapshot.releasing
+    for placement in plan.placements:
+        shape = snapshot.gangs[placement.gang].waiting[placement.batch].shape
+        np.subtract.at(free, list(placement.nodes), snapshot.asks[shape])
+    return refutes(snapshot, free, proof)
+
+
+def _proof(gang: Gang, outcome: Outcome, plan: Plan) -> str:
     if outcome.verdict is Verdict.UNDECIDED:
         return f"none: the search stopped after {outcome.steps:,} steps"
-    return proof_in_words(outcome.proof, gang, snapshot) if outcome.proof is not None else ""
+    if outcome.proof is None:
+        return ""
+    words = proof_in_words(outcome.proof, gang, plan.snapshot)
+    # Counted by the engine, and again by a checker that shares nothing with it.
+    return words.replace(_COUNTED, "counted twice: ", 1) if _recounted(outcome.proof, plan) else words
 
 
 def proof_in_words(proof: Proof, gang: Gang, snapshot: Snapshot) -> str:
@@ -206,11 +227,11 @@ def _certificate(proof: Certificate, gang: Gang, snapshot: Snapshot) -> str:
     nearest = proof.shortages[0]
     asked = counted(nearest.asked, nearest.dimension, snapshot)
     if proof.topology == NONE:
-        return f"counted: {who} needs room for {asked}, and all nodes together have room for {nearest.best:,}"
+        return f"{_COUNTED}{who} needs room for {asked}, and all nodes together have room for {nearest.best:,}"
     path = snapshot.domain_path(proof.topology, proof.level, nearest.domain)
     level = snapshot.topologies[proof.topology].labels[proof.level].rpartition("/")[2]
-    needs = f"counted: {who} needs room for {asked} in one {level}"
-    return f"{needs}, and the best of those left, {path}, has {nearest.best:,}"
+    needs = f"{_COUNTED}{who} needs room for {asked} in one {level}"
+    return f"{needs}, and the best left, {path}, has {nearest.best:,}"
 
 
 def _places(gang: Gang, outcome: Outcome, crowd: "_Crowd") -> Iterator[Place]:

@@ -14,24 +14,6 @@ State = tuple[object, ...]
 Left = dict[tuple[int, int], Table]
 
 
-class Inside:
-    """Which wider domain a domain lies in."""
-
-    def __init__(self, model: Model) -> None:
-        self._topologies = model.topologies
-        self._known: dict[tuple[tuple[int, int], tuple[int, int]], npt.NDArray[np.int32]] = {}
-
-    def wider(self, key: tuple[int, int], around: tuple[int, int]) -> npt.NDArray[np.int32]:
-        """Per domain of one level, the domain of a wider level of the same Topology."""
-        if (key, around) not in self._known:
-            levels = self._topologies[key[0]].levels
-            found = np.arange(len(levels[key[1]].paths), dtype=np.int32)
-            for level in range(key[1], around[1], -1):
-                found = levels[level].parent[found]
-            self._known[key, around] = found
-        return self._known[key, around]
-
-
 class Looks:
     """How domains look: two that look alike are interchangeable.
 
@@ -44,7 +26,6 @@ class Looks:
         self.alike = len({topology for topology, _ in model.scales}) == 1
         self._touched: dict[tuple[int, int], dict[int, list[int]]] = {key: {} for key in model.scales}
         self._keys = sorted(model.scales)
-        self._inside = Inside(model)
         self._numbers: dict[object, int] = {}
         self._asked: dict[object, bool] = {}
         self._pinned: dict[tuple[int, int], set[int]] = {key: set() for key in self._keys}
@@ -87,7 +68,7 @@ class Looks:
             beside = scale.domain_of != NONE
             if narrower is not None:
                 beside &= model.scales[narrower].domain_of == NONE
-                for domain, around in enumerate(self._inside.wider(narrower, key)):
+                for domain, around in enumerate(self._model.wider(narrower, key)):
                     inside[around].append(found[narrower][domain])
             domains, kinds = scale.domain_of[beside], kind_of[beside]
             order = np.lexsort((kinds, domains))
@@ -150,7 +131,7 @@ class Looks:
         look: list[object] = [self._own(key, domain, left)]
         for wider in self._keys:
             if outer < wider[1] < key[1]:
-                around = int(self._inside.wider(key, wider)[domain])
+                around = int(self._model.wider(key, wider)[domain])
                 touched = around in self._touched[wider]
                 look.append(("at", around) if touched else self.classes[wider][around])
         return tuple(look)
@@ -186,7 +167,7 @@ class Looks:
                 done = sorted(self.signatures[region] for region in found if region not in unfinished)
                 put = left[key][:, domain].tobytes() if self._model.exact else done
                 inside = sorted(nested.pop((depth, domain), []))
-                around = int(self._inside.wider(key, self._keys[depth - 1])[domain]) if depth else 0
+                around = int(self._model.wider(key, self._keys[depth - 1])[domain]) if depth else 0
                 look = repr((self.classes[key][domain], still, put, inside))
                 nested.setdefault((depth - 1, around), []).append(look)
         return at, tuple(sorted(nested.pop((NONE, 0), [])))

@@ -80,6 +80,10 @@ class Model:
         used = {(region.bound.topology, region.bound.level) for region in problem.regions}
         self.scales = {key: Scale(*key, topologies[key[0]], self.rows, self.slots) for key in sorted(used)}
 
+    def wider(self, key: tuple[int, int], around: tuple[int, int]) -> npt.NDArray[np.int32]:
+        """Per domain of one level, the domain of a wider level of the same Topology."""
+        return self.topologies[key[0]].wider(key[1], around[1])
+
     def _count(self) -> None:
         asks = self.ledger.asks[self.shapes].astype(np.int64)
         masks = [self.ledger.allowed[shape][self.rows] for shape in self.shapes]

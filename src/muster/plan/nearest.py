@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from muster.api.tree import NONE
-from muster.plan.looks import Inside
 from muster.plan.model import Dimension, Model, Table
 
 # So many of the nearest domains are told, and so many are looked at.
@@ -67,7 +66,7 @@ class _Guess:
     """Everything as it would be if regions were placed one after the other; `first` is what was missing first."""
 
     def __init__(self, model: Model) -> None:
-        self._model, self._problem, self._inside = model, model.problem, Inside(model)
+        self._model, self._problem = model, model.problem
         self.left = {key: scale.slots.copy() for key, scale in model.scales.items()}
         self._assigned: dict[int, int] = {}
         self.missing = 0
@@ -96,7 +95,7 @@ class _Guess:
         outer = [self.key(other) for other in self._problem.ancestors(region) if self.key(other)[0] == key[0]]
         for other in self._model.scales:
             if other[0] == key[0] and other[1] <= key[1] and all(other[1] > around[1] for around in outer):
-                self.left[other][:, self._inside.wider(key, other)[domain]] -= self._model.region_needs[region]
+                self.left[other][:, self._model.wider(key, other)[domain]] -= self._model.region_needs[region]
 
     def candidates(self, region: int) -> list[int]:
         """The domains inside those of the regions around."""
@@ -105,7 +104,7 @@ class _Guess:
         for other in self._problem.ancestors(region):
             around = self.key(other)
             if around[0] == key[0] and other in self._assigned:
-                found &= self._inside.wider(key, around) == self._assigned[other]
+                found &= self._model.wider(key, around) == self._assigned[other]
         pinned = self._problem.regions[region].bound.pinned
         return [int(domain) for domain in np.flatnonzero(found) if pinned in (NONE, domain)]
 
@@ -149,7 +148,7 @@ class _Guess:
             narrowest = max(other for other in model.scales if other[0] == key[0])
             if narrowest == key:
                 continue
-            inside = self._inside.wider(narrowest, key) == domain
+            inside = self._model.wider(narrowest, key) == domain
             beside = (model.scales[key].domain_of == domain) & (model.scales[narrowest].domain_of == NONE)
             slots = np.concatenate([self.left[narrowest][:, inside], model.slots[:, beside]], axis=1)
             for number in self._problem.regions[region].own:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.looks import Inside, Looks
+from muster.plan.looks import Looks
 from muster.plan.model import Model
 from muster.plan.strands import strands, sums_of
 
@@ -33,26 +33,26 @@ class Nested:
     """One problem, all of whose regions belong to one Topology."""
 
     def __init__(self, model: Model, possible: Sequence[Mask], check: Check | None, budget: Budget) -> None:
-        self._model, self._possible, self._check, self._budget = model, possible, check, budget
-        self._problem = model.problem
-        self._keys = sorted(model.scales)
-        self._inside, self._looks = Inside(model), Looks(model)
-        self._needs = model.region_needs
+        self.model, self.possible, self._check, self._budget = model, possible, check, budget
+        self.problem = model.problem
+        self.keys = sorted(model.scales)
+        self.looks = Looks(model)
+        self.needs = model.region_needs
         self._known: dict[object, bool] = {}
 
     def run(self) -> list[int] | bool | None:
         """A domain for every region; False is a proof that there is none; None when the budget is spent."""
-        assigned = [NONE] * len(self._problem.regions)
+        assigned = [NONE] * len(self.problem.regions)
         try:
-            if len(self._problem.regions) > _MOST_ITEMS:
+            if len(self.problem.regions) > _MOST_ITEMS:
                 return None
-            return assigned if self._arrange(NONE, NONE, self._problem.roots, assigned) else False
+            return assigned if self._arrange(NONE, NONE, self.problem.roots, assigned) else False
         except Spent:
             return None
 
-    def _fits(self, depth: int, domain: int, group: Sequence[int]) -> bool:
+    def fits(self, depth: int, domain: int, group: Sequence[int]) -> bool:
         """Whether the regions of a group fit into one domain of the level `depth`; counting was done before."""
-        look = (depth, self._looks.classes[self._keys[depth]][domain], self._sign(group))
+        look = (depth, self.looks.classes[self.keys[depth]][domain], self.sign(group))
         if look not in self._known:
             opened = self._opened(depth, group)
             if opened:
@@ -61,15 +61,15 @@ class Nested:
                 self._known[look] = self._check is None or self._check(group, domain)
         return self._known[look]
 
-    def _sign(self, group: Sequence[int]) -> tuple[int, ...]:
-        return tuple(sorted(self._looks.signatures[region] for region in group))
+    def sign(self, group: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(self.looks.signatures[region] for region in group))
 
     def _opened(self, depth: int, group: Sequence[int]) -> list[int]:
         """The regions that still have to be given narrower domains, once a group has one of the level `depth`."""
-        level = self._keys[depth][1]
+        level = self.keys[depth][1]
         found: list[int] = []
         for region in group:
-            here = self._problem.regions[region]
+            here = self.problem.regions[region]
             found.extend(here.children if here.bound.level == level else [region])
         return found
 
@@ -79,10 +79,10 @@ class Nested:
         if not share.find():
             return False
         if assigned is not None:
-            level = self._keys[depth + 1][1]
+            level = self.keys[depth + 1][1]
             for place, group in share.groups.items():
                 for region in group:
-                    if self._problem.regions[region].bound.level == level:
+                    if self.problem.regions[region].bound.level == level:
                         assigned[region] = place
                 opened = self._opened(depth + 1, group)
                 if opened:
@@ -101,16 +101,16 @@ class _Share:
 
     def __init__(self, nested: Nested, depth: int, domain: int, items: Sequence[int]) -> None:
         self._nested, self._depth = nested, depth + 1
-        key = nested._keys[self._depth]
+        key = nested.keys[self._depth]
         self._key = key
-        domains = np.arange(len(nested._model.scales[key].paths))
+        domains = np.arange(len(nested.model.scales[key].paths))
         if depth != NONE:
-            domains = domains[nested._inside.wider(key, nested._keys[depth]) == domain]
+            domains = domains[nested.model.wider(key, nested.keys[depth]) == domain]
         self._domains = domains
-        self._left = nested._model.scales[key].slots[:, domains].copy()
+        self._left = nested.model.scales[key].slots[:, domains].copy()
         self._open = {item: self._reach(item) for item in items}
         largest = np.maximum(self._left.max(axis=1, initial=1), 1)
-        size = {item: float((nested._needs[item] / largest).max(initial=0.0)) for item in items}
+        size = {item: float((nested.needs[item] / largest).max(initial=0.0)) for item in items}
         self._items = sorted(items, key=lambda item: (int(self._open[item].sum()) > 1, -size[item], item))
         self.groups: dict[int, list[int]] = {}
         self._refuted: set[object] = set()
@@ -119,10 +119,10 @@ class _Share:
     def _reach(self, item: int) -> Mask:
         """The domains here that have a possible domain of the region inside them, or are one."""
         nested = self._nested
-        bound = nested._problem.regions[item].bound
+        bound = nested.problem.regions[item].bound
         own = (bound.topology, bound.level)
-        found = np.zeros(len(nested._model.scales[self._key].paths), dtype=bool)
-        found[nested._inside.wider(own, self._key)[nested._possible[item]]] = True
+        found = np.zeros(len(nested.model.scales[self._key].paths), dtype=bool)
+        found[nested.model.wider(own, self._key)[nested.possible[item]]] = True
         return found[self._domains]
 
     def find(self) -> bool:
@@ -141,7 +141,7 @@ class _Share:
             self._nested.spend()
             self._put(place, self._items[at], 1)
             places.append(place)
-            if not self._nested._fits(self._depth, int(self._domains[place]), self.groups[int(self._domains[place])]):
+            if not self._nested.fits(self._depth, int(self._domains[place]), self.groups[int(self._domains[place])]):
                 continue
             if at + 1 == len(self._items):
                 return True
@@ -151,7 +151,7 @@ class _Share:
         return False
 
     def _put(self, place: int, item: int, sign: int) -> None:
-        self._left[:, place] -= sign * self._nested._needs[item]
+        self._left[:, place] -= sign * self._nested.needs[item]
         domain = int(self._domains[place])
         if sign > 0:
             self.groups.setdefault(domain, []).append(item)
@@ -162,7 +162,7 @@ class _Share:
 
     def _candidates(self, at: int) -> list[int]:
         item = self._items[at]
-        needs = self._nested._needs[item]
+        needs = self._nested.needs[item]
         good = np.flatnonzero(self._open[item] & (self._left >= needs[:, None]).all(axis=0))
         if len(good) < 2:
             return [int(place) for place in good]
@@ -179,23 +179,23 @@ class _Share:
     def _look(self, place: int) -> tuple[int, tuple[int, ...]]:
         domain = int(self._domains[place])
         nested = self._nested
-        return nested._looks.classes[self._key][domain], nested._sign(self.groups.get(domain, ()))
+        return nested.looks.classes[self._key][domain], nested.sign(self.groups.get(domain, ()))
 
     def _state(self, at: int) -> object:
         """How the domains in use look: what they were and what they hold, or what is left where counting decides."""
         nested = self._nested
-        classes = nested._looks.classes[self._key]
-        if nested._model.exact and self._depth + 1 == len(nested._keys):
+        classes = nested.looks.classes[self._key]
+        if nested.model.exact and self._depth + 1 == len(nested.keys):
             place_of = {int(domain): place for place, domain in enumerate(self._domains)}
             looks = [(classes[domain], self._left[:, place_of[domain]].tobytes()) for domain in self.groups]
             return at, tuple(sorted(looks))
-        return at, tuple(sorted((classes[domain], nested._sign(group)) for domain, group in self.groups.items()))
+        return at, tuple(sorted((classes[domain], nested.sign(group)) for domain, group in self.groups.items()))
 
     def _strands(self, at: int) -> bool:
         """Whether what is left of the items can't use enough of what is left here."""
-        for dimension in self._nested._model.sums:
+        for dimension in self._nested.model.sums:
             if (at, dimension) not in self._sums:
-                needs = [int(self._nested._needs[item][dimension]) for item in self._items[at:]]
+                needs = [int(self._nested.needs[item][dimension]) for item in self._items[at:]]
                 self._sums[at, dimension] = sums_of(needs)
             if strands(self._sums[at, dimension], self._left[dimension].tolist()):
                 return True

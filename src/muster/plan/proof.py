@@ -117,21 +117,13 @@ def _asked(model: Model, problem: Problem, region: Region) -> npt.NDArray[np.boo
         if other.pinned == NONE:
             continue
         if other.topology == bound.topology:
-            found &= _wider(model, bound.topology, bound.level, other.level) == other.pinned
+            found &= model.topologies[bound.topology].wider(bound.level, other.level) == other.pinned
         else:
             inside = model.topologies[other.topology].levels[other.level].domain_of[model.rows] == other.pinned
             here = levels[bound.level].domain_of[model.rows[inside]]
             reached = np.zeros(len(found), dtype=bool)
             reached[here[here != NONE]] = True
             found &= reached
-    return found
-
-
-def _wider(model: Model, topology: int, level: int, wider: int) -> npt.NDArray[np.int32]:
-    levels = model.topologies[topology].levels
-    found = np.arange(len(levels[level].paths), dtype=np.int32)
-    for at in range(level, wider, -1):
-        found = levels[at].parent[found]
     return found
 
 
@@ -147,7 +139,7 @@ def _consistent(model: Model, possible: Possible) -> Certificate | Possible:
                 outer = problem.regions[number].bound
                 if outer.topology != bound.topology:
                     continue
-                around = _wider(model, bound.topology, bound.level, outer.level)
+                around = model.topologies[bound.topology].wider(bound.level, outer.level)
                 inside = possible[region.number] & possible[number][around]
                 reached = np.zeros(len(possible[number]), dtype=bool)
                 reached[around[inside]] = True

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from muster.api.tree import NONE
 from muster.plan.budget import Budget
-from muster.plan.looks import Inside, Looks, State
+from muster.plan.looks import Looks, State
 from muster.plan.model import Model
 from muster.plan.problem import Region
 from muster.plan.strands import strands, sums_of
 
-Domains = list[int]
+Assignment = list[int]
 
 
 class Order(NamedTuple):
@@ -32,7 +32,7 @@ class Order(NamedTuple):
 
 LARGEST, FEWEST, SPEC = "largest", "fewest", "spec"
 TIGHTEST, LOOSEST = "tightest", "loosest"
-# Tried in turn, each for a few steps, before the exhaustive run with the first of them.
+# The first is tried first, for a few steps and then thoroughly; the others in turn, for a few steps each.
 ORDERS = (
     Order(LARGEST, TIGHTEST),
     Order(FEWEST, TIGHTEST),
@@ -44,9 +44,9 @@ ORDERS = (
 
 
 # Whether the pods find nodes when the regions have these domains: yes, no, or nobody knows. The second is the effort.
-Fill = Callable[[Domains, int], bool | None]
+Fill = Callable[[Assignment, int], bool | None]
 # Whether what the regions hold so far can fit into the domain that this one was given; False is certain.
-Check = Callable[[Domains, list[int]], bool]
+Check = Callable[[Assignment, list[int]], bool]
 
 
 class Search:
@@ -58,8 +58,7 @@ class Search:
         self.model, self.possible, self.fill, self.check = model, possible, fill, check
         self.problem = model.problem
         self._left = {key: scale.slots.copy() for key, scale in model.scales.items()}
-        self._assigned: Domains = [NONE] * len(self.problem.regions)
-        self._inside = Inside(model)
+        self._assigned: Assignment = [NONE] * len(self.problem.regions)
         self._looks = Looks(model)
         self._tied = [self._ties(region) for region in self.problem.regions]
         self._sums: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -76,7 +75,7 @@ class Search:
         charged = [key for key in self.model.scales if key[0] == own.topology and outer < key[1] <= own.level]
         return (same[0] if same else NONE), charged, others
 
-    def run(self, order: Order, budget: Budget, limit: int, effort: int) -> Domains | None:
+    def run(self, order: Order, budget: Budget, limit: int, effort: int) -> Assignment | None:
         """A domain for every region such that the pods fit, or None: not found within `limit` steps.
 
         With some `effort`, which is what filling may cost each time, a run leaves nothing out, and the limit counts
@@ -145,7 +144,7 @@ class Search:
         """The needs of a region are taken from its domain and the wider ones; with sign -1 the region is free again."""
         own, domain = self.problem.regions[region].bound, self._assigned[region]
         for key in self._tied[region][1]:
-            wider = self._inside.wider((own.topology, own.level), key)[domain]
+            wider = self.model.wider((own.topology, own.level), key)[domain]
             self._left[key][:, wider] -= sign * self.model.region_needs[region]
             self._looks.touch(key, int(wider), region, sign)
         if sign < 0:
@@ -190,10 +189,10 @@ class Search:
         good = self.possible[region] & (self._left[key] >= needs).all(axis=0)
         for wider in charged:
             if wider != key:
-                good &= (self._left[wider] >= needs).all(axis=0)[self._inside.wider(key, wider)]
+                good &= (self._left[wider] >= needs).all(axis=0)[self.model.wider(key, wider)]
         if outer != NONE:
             around = self.problem.regions[outer].bound
-            good &= self._inside.wider(key, (around.topology, around.level)) == self._assigned[outer]
+            good &= self.model.wider(key, (around.topology, around.level)) == self._assigned[outer]
         found = np.flatnonzero(good)
         if others and len(found):
             found = self._in_all(region, found, others)
@@ -256,7 +255,7 @@ class Search:
                 elif bound.topology != key[0]:
                     continue
                 else:
-                    around = self._inside.wider(key, (bound.topology, bound.level)) == self._assigned[region]
+                    around = self.model.wider(key, (bound.topology, bound.level)) == self._assigned[region]
                     room = room[around]
                     here = model.scales[bound.topology, bound.level].domain_of == self._assigned[region]
                     beside = here & (scale.domain_of == NONE)
@@ -282,7 +281,7 @@ class Search:
             left = self._left[key]
             if outer != NONE:
                 around = self.problem.regions[outer].bound
-                left = left[:, self._inside.wider(key, (around.topology, around.level)) == self._assigned[outer]]
+                left = left[:, self.model.wider(key, (around.topology, around.level)) == self._assigned[outer]]
             for dimension in self.model.sums:
                 needs = tuple(int(self.model.region_needs[region][dimension]) for region in regions)
                 if needs not in self._sums:

@@ -67,10 +67,7 @@ def _in_one_domain(
     asked = np.arange(len(rooms))
     pinned = [other for other in bounds if other.pinned != NONE]
     for other in pinned:
-        around = asked.astype(np.int32)
-        for at in range(bound.level, other.level, -1):
-            around = domains.levels[at].parent[around]
-        asked = asked[around == other.pinned]
+        asked = asked[domains.wider(bound.level, other.level)[asked] == other.pinned]
     enough = asked[rooms[asked] >= part.pods]
     if not len(enough):
         dimension = Dimension(part.shape, NONE, 0)

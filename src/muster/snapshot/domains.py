@@ -1,6 +1,7 @@
 """The nodes of a snapshot as a tree of domains: sorted by their path, so that every domain is a slice."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ class Level(NamedTuple):
     domain_of: Rows
 
 
-class Domains(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Domains:
     """One Topology over the nodes: `order[position]` is the node row that stands there; level 0 is the widest.
 
     `labels` are the node labels of the levels.
@@ -37,6 +39,16 @@ class Domains(NamedTuple):
     labels: tuple[str, ...]
     order: Rows
     levels: tuple[Level, ...]
+    _wider: dict[tuple[int, int], Rows] = field(default_factory=dict, init=False, repr=False)
+
+    def wider(self, level: int, outer: int) -> Rows:
+        """Per domain of a level, the domain of an outer level that it lies in."""
+        if (level, outer) not in self._wider:
+            found = np.arange(len(self.levels[level].paths), dtype=np.int32)
+            for at in range(level, outer, -1):
+                found = self.levels[at].parent[found]
+            self._wider[level, outer] = found
+        return self._wider[level, outer]
 
     def nodes_of(self, level: int, domain: int) -> Rows:
         """The rows of the nodes in a domain."""

@@ -240,7 +240,7 @@ default/g · Infeasible · TopologyFragmented
   └─ router   0      1                1       below minimum   -
 
   proof
-    counted: decode needs room for 8 pods of 1 × nvidia.com/gpu in one rack, and the best of those left, z/r1, has 6
+    counted twice: decode needs room for 8 pods of 1 × nvidia.com/gpu in one rack, and the best left, z/r1, has 6
 
   nearest
     z/r1   ████████████░░░░   6 of 8   for decode   held by default/busy (2 pods)

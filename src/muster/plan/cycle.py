@@ -26,6 +26,8 @@ from muster.snapshot.room import Amounts
 # An undecided search may cost twice as much in the next cycle, up to so many times the first budget; then it rests
 # until the gang or the room changes.
 _MOST_PATIENCE = 16
+# A nomination lapses when nothing came of it for five minutes.
+_PATIENT_NS = 5 * 60 * 10**9
 # What everybody may spend, whatever others have spent: enough for every question that is not hard.
 _LEAST_STEPS = 200
 
@@ -135,8 +137,13 @@ class _Cycle:
         self._reserved: dict[int, list[tuple[int, Taking]]] = {}
         for number in snapshot.waiting:
             gang = snapshot.gangs[number]
-            if gang.nominated and not gang.held and gang.ready[0]:
+            if gang.nominated and not gang.held and gang.ready[0] and not self._lapsed(gang):
                 self._nominated.setdefault(gang.priority, []).append(number)
+
+    def _lapsed(self, gang: Gang) -> bool:
+        """Whether room was reserved for so long that it is open to others again."""
+        since = gang.nominated_since_ns
+        return since > 0 and self._snapshot.now_ns - since > _PATIENT_NS
 
     def reserve(self, priority: int) -> None:
         """Room that gangs of this priority were nominated to is not taken by others of it, or of a lower one."""

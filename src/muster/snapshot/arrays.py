@@ -93,6 +93,8 @@ class Gang:
     waiting: tuple[Batch, ...] = ()
     placed: Mapping[int, Placed] = field(default_factory=dict)
     counts: Mapping[int, Counts] = field(default_factory=dict)
+    # Since when it waits for room that was reserved for it, as the status tells; 0 when nobody knows.
+    nominated_since_ns: int = 0
     # Per row: whether it was core before, as the status tells; None when there is no status.
     was_core: tuple[bool, ...] | None = None
     held: tuple[Issue, ...] = ()

@@ -23,6 +23,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 
 INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
+WAITING_FOR_ROOM = "WaitingForRoom"
 QUEUE_NOT_FOUND, PRIORITY_NOT_FOUND = "QueueNotFound", "PriorityClassNotFound"
 
 
@@ -77,10 +78,19 @@ def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, 
         waiting=pods.batches(),
         placed=pods.placed(),
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
+        nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
         held=tuple(held),
         notes=tuple(notes),
     )
+
+
+def _nominated_since(group: PodGroup) -> int:
+    """When the gang's condition began to say that it waits for reserved room."""
+    for condition in group.status.conditions:
+        if condition.type == "Scheduled" and condition.reason == WAITING_FOR_ROOM:
+            return since_epoch_ns(condition.last_transition_time)
+    return 0
 
 
 def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:

@@ -29,7 +29,7 @@ _MOST_PATIENCE = 16
 # A nomination lapses when nothing came of it for five minutes.
 _PATIENT_NS = 5 * 60 * 10**9
 # What everybody may spend, whatever others have spent: enough for every question that is not hard.
-_LEAST_STEPS = 200
+_LEAST_STEPS, _LEAST_PER_BATCH = 200, 12
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class _Cycle:
             self._fails(state, known)
             return
         steps = self._policy.steps_per_gang if known is None else known.steps
-        budget = self._may_spend(steps)
+        budget = self._may_spend(steps, gang)
         attempt = self._nominated_before(number)
         if attempt is None:
             attempt = self._try(number, partial(Engine.minimum, progress=state.progress, row=0, budget=budget))
@@ -274,7 +274,7 @@ class _Cycle:
     def _try_extra(self, number: int, state: _State, batch: int) -> None:
         """As many pods of a batch as there is room for now, then as many as there will be."""
         progress, found = state.progress, state.gang.waiting[batch]
-        budget = self._may_spend(self._policy.steps_per_gang)
+        budget = self._may_spend(self._policy.steps_per_gang, state.gang)
         attempt = Attempt(())
         while attempt.takings is not None and progress.used[batch] < len(found.pods):
             attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
@@ -282,9 +282,10 @@ class _Cycle:
         if attempt.takings is None:
             state.reasons.append(reason_of(attempt.proof, found.leaf, surplus=True))
 
-    def _may_spend(self, steps: int) -> Budget:
+    def _may_spend(self, steps: int, gang: Gang) -> Budget:
         """Steps for one gang, out of those for the whole cycle."""
-        return Budget(max(_LEAST_STEPS, min(steps, self._steps_left)))
+        least = _LEAST_STEPS + _LEAST_PER_BATCH * len(gang.waiting)
+        return Budget(max(least, min(steps, self._steps_left)))
 
     def _spent(self, state: _State, budget: Budget) -> None:
         state.steps += budget.spent
@@ -301,7 +302,7 @@ class _Cycle:
                 if any(state.gang.pending[leaf] for leaf in leaves_below(state.gang, row)):
                     state.reasons.append(Reason(Code.WAITING_FOR_PODS, row, surplus=True))
                 continue
-            budget = self._may_spend(self._policy.steps_per_gang)
+            budget = self._may_spend(self._policy.steps_per_gang, state.gang)
             before = list(progress.present[row : state.gang.ends[row]])
             attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
             self._spent(state, budget)

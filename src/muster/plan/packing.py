@@ -18,8 +18,8 @@ Cost = npt.NDArray[np.float64]
 _MOST_CHOICES = 700
 # What trying everything may cost on the way, where it only saves work.
 _FEW_STEPS = 400
-# More pods than this are not placed one by one.
-_MOST_CAREFUL = 400
+# More pods times shapes than this are not looked at one by one.
+_MOST_CAREFUL = 4_000
 
 
 class Packer:
@@ -124,7 +124,7 @@ class Packer:
                 self._ledger.rewind(mark)
         if not steps:
             return None
-        if len(parts) > 1 and sum(self._problem.parts[part].pods for part in parts) <= _MOST_CAREFUL:
+        if self._work(parts) <= _MOST_CAREFUL and len(parts) > 1:
             careful = self._carefully(orders[1], nodes, budget)
             if careful is not None:
                 return careful
@@ -136,6 +136,11 @@ class Packer:
             for taking in found.values():
                 self._ledger.take(taking)
         return found
+
+    def _work(self, parts: Sequence[int]) -> int:
+        """What it costs to look at every pod by itself: the others that it may stand in the way of."""
+        pods = sum(self._problem.parts[part].pods for part in parts)
+        return pods * len({self._problem.parts[part].shape for part in parts})
 
     def _quickly(self, order: Sequence[int], nodes: Sequence[Rows | None], for_room: bool) -> dict[int, Taking] | None:
         used: dict[tuple[int, int, int], set[int]] = {}
@@ -159,7 +164,7 @@ class Packer:
             rows = np.arange(self._ledger.nodes) if nodes[number] is None else nodes[number]
             assert rows is not None
             while left[number]:
-                budget.spend()
+                budget.spend(1 + len(left) // 8)
                 here = rows[self._ledger.fits(shape)[rows] > 0]
                 if not len(here):
                     return None

@@ -48,6 +48,9 @@ def solve(
         bounds = [region.bound for region in problem.regions]
         if is_simple(bounds):
             return one_shape(problem.parts[0], bounds, ledger, topologies, strategy)
+    # A question with many unlike parts costs more before anything is searched.
+    shapes = len({part.shape for part in problem.parts})
+    budget.spend(len(problem.parts) * (8 + shapes) // 8)
     model = Model(problem, ledger, topologies)
     possible = certify(model)
     if isinstance(possible, Certificate):

@@ -16,6 +16,7 @@ Cost = npt.NDArray[np.float64]
 
 # Pods times nodes beyond which nobody tries everything.
 _MOST_CHOICES = 700
+_CHEAPER = 4
 # What trying everything may cost on the way, where it only saves work.
 _FEW_STEPS = 400
 # More pods times shapes than this are not looked at one by one.
@@ -131,7 +132,8 @@ class Packer:
             self._ledger.rewind(mark)
         own = Budget(steps)
         found = Exact(self._model, nodes, parts, own).pack()
-        budget.spend(own.spent)
+        # A step here is a fraction of one of the search for domains.
+        budget.spend(1 + own.spent // _CHEAPER)
         if isinstance(found, dict):
             for taking in found.values():
                 self._ledger.take(taking)
@@ -285,9 +287,8 @@ class Exact:
         """Whether the parts from this one on find nodes."""
         if index == len(self._parts):
             return True
-        for later in range(index, len(self._parts)):
-            if sum(max(0, self._room(later, place)) for place in self._nodes[later]) < self._pods[later]:
-                return False
+        if not self._enough(index):
+            return False
         state = (index, self._state(index))
         if state in self._refuted:
             return False
@@ -305,6 +306,25 @@ class Exact:
         if not self._spent:
             self._refuted.add(state)
         return False
+
+    def _enough(self, index: int) -> bool:
+        """Whether the parts from this one on may find room: each by itself, and all of them in sum.
+
+        A node that no pod which is left fits on any more adds nothing to the sum, whatever it has left.
+        """
+        useful: set[int] = set()
+        for later in range(index, len(self._parts)):
+            rooms = {place: self._room(later, place) for place in self._nodes[later]}
+            if sum(max(0, room) for room in rooms.values()) < self._pods[later]:
+                return False
+            useful.update(place for place, room in rooms.items() if room > 0)
+        for resource in range(len(self._asks[0])):
+            needed = sum(
+                asks[resource] * pods for asks, pods in zip(self._asks[index:], self._pods[index:], strict=True)
+            )
+            if needed > sum(max(0, self._free[place][resource]) for place in useful):
+                return False
+        return True
 
     def _state(self, index: int) -> object:
         later = {place for places in self._nodes[index:] for place in places}

@@ -15,9 +15,15 @@ class Budget:
 
     def share(self, ways: int) -> "Budget":
         """One of so many equal parts of what is left."""
-        return Budget(max(1, (self.steps - self.spent) // ways), self)
+        return Budget(max(1, self.left // ways), self)
+
+    @property
+    def left(self) -> int:
+        """What may still be spent."""
+        own = self.steps - self.spent
+        return own if self._whole is None else min(own, self._whole.left)
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left."""
-        return self.spent >= self.steps
+        return self.left <= 0

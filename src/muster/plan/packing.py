@@ -130,7 +130,7 @@ class Packer:
             if careful is not None:
                 return careful
             self._ledger.rewind(mark)
-        own = Budget(steps)
+        own = Budget(min(steps, max(1, budget.left) * _CHEAPER))
         found = Exact(self._model, nodes, parts, own).pack()
         # A step here is a fraction of one of the search for domains.
         budget.spend(1 + own.spent // _CHEAPER)
@@ -287,6 +287,9 @@ class Exact:
         """Whether the parts from this one on find nodes."""
         if index == len(self._parts):
             return True
+        if not self._budget.spend(1 + (len(self._parts) - index) // 2):
+            self._spent = True
+            return False
         if not self._enough(index):
             return False
         state = (index, self._state(index))

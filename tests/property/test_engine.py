@@ -54,14 +54,18 @@ def has_choice(problem: Problem) -> bool:
 
 
 def left_over(later: Problem, asked: Asked) -> list[str]:
-    """Units of surplus that would still fit after the cycle, as the oracle sees it."""
+    """Units of surplus that would still fit after the cycle, as the oracle sees it.
+
+    Further pods of a leaf that is only nominated wait until it is placed.
+    """
     if not asked.outcome.satisfied:
         return []
+    nominated = {member.leaf for member in later.members if member.name in asked.nominated}
     sent = {**asked.bound, **asked.nominated}
     now = later.after(sent)
     found = [name for name in now.wanted() if milp.place(now.after({}, goal=name)) is not None]
     for member in now.extra():
-        for name in sorted(now.machines):
+        for name in sorted(now.machines) if member.leaf not in nominated else ():
             if not now.faults({member.name: name}):
                 found.append(f"{member.name} on {name}")
     return found

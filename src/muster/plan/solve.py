@@ -15,7 +15,7 @@ from muster.plan.nearest import nearest
 from muster.plan.nested import Nested
 from muster.plan.packing import Packer
 from muster.plan.problem import Problem
-from muster.plan.proof import Certificate, Exhausted, certify
+from muster.plan.proof import Certificate, Exhausted, Possible, certify
 from muster.plan.search import ORDERS, Order, Search
 from muster.plan.simple import Answer, is_simple, one_shape
 from muster.snapshot.domains import Domains
@@ -55,40 +55,59 @@ def solve(
     possible = certify(model)
     if isinstance(possible, Certificate):
         return Answer(proof=possible._replace(near=nearest(model) if explain else ()))
-    packer = Packer(model, strategy)
-    taken: list[Taking] = []
+    return _Hard(model, possible, strategy, budget).answer(explain=explain)
 
-    def fill(assigned: Sequence[int], effort: int) -> bool | None:
-        found = packer.pack(assigned, budget, effort)
+
+class _Hard:
+    """A question that counting does not settle."""
+
+    def __init__(self, model: Model, possible: Possible, strategy: str, budget: Budget) -> None:
+        self._model, self._possible, self._budget = model, possible, budget
+        self._regions = model.problem.regions
+        self._packer = Packer(model, strategy)
+        self._taken: tuple[Taking, ...] = ()
+
+    def answer(self, *, explain: bool) -> Answer:
+        """Goes through the stages until one of them settles it."""
+        before = self._budget.spent
+        exact = self._model.exact
+        search = Search(self._model, self._possible, self._fill, None if exact else self._packable)
+        one_topology = len({topology for topology, _ in self._model.scales}) == 1
+        for stage in _stages(len(self._regions), one_topology=one_topology):
+            if stage is None:
+                found = Nested(self._model, self._possible, None if exact else self._holds, self._budget).run()
+                placed, refuted = isinstance(found, list) and bool(self._fill(found, _MUCH)), found is False
+            else:
+                order, limit, effort = stage
+                placed = search.run(order, self._budget, limit, effort) is not None
+                refuted = effort > 0 and not search.unknown
+            if placed:
+                return Answer(self._taken)
+            if refuted:
+                rows = tuple(sorted({region.bound.row for region in self._regions}))
+                near = nearest(self._model) if explain else ()
+                return Answer(proof=Exhausted(rows, self._budget.spent - before, near))
+            if self._budget.empty:
+                break
+        return Answer()
+
+    def _fill(self, assigned: Sequence[int], effort: int) -> bool | None:
+        """Whether the pods find nodes in these domains; then they are taken."""
+        found = self._packer.pack(assigned, self._budget, effort)
         if isinstance(found, list):
-            taken.extend(found)
+            self._taken = tuple(found)
             return True
         return found
 
-    def check(assigned: Sequence[int], regions: Sequence[int]) -> bool:
-        return packer.packable([part for region in regions for part in problem.regions[region].own], assigned, budget)
+    def _packable(self, assigned: Sequence[int], regions: Sequence[int]) -> bool:
+        """Whether what these regions hold directly may fit where they are; False is certain."""
+        parts = [part for region in regions for part in self._regions[region].own]
+        return self._packer.packable(parts, assigned, self._budget)
 
-    def holds(regions: Sequence[int], domain: int) -> bool:
-        return check([domain if region.number in regions else NONE for region in problem.regions], regions)
-
-    rows = tuple(sorted({region.bound.row for region in problem.regions}))
-    before = budget.spent
-    search = Search(model, possible, fill, None if model.exact else check)
-    for stage in _stages(len(problem.regions), one_topology=len({topology for topology, _ in model.scales}) == 1):
-        if stage is None:
-            found = Nested(model, possible, None if model.exact else holds, budget).run()
-            placed, refuted = isinstance(found, list) and bool(fill(found, _MUCH)), found is False
-        else:
-            order, limit, effort = stage
-            placed = search.run(order, budget, limit, effort) is not None
-            refuted = effort > 0 and not search.unknown
-        if placed:
-            return Answer(tuple(taken))
-        if refuted:
-            return Answer(proof=Exhausted(rows, budget.spent - before, nearest(model) if explain else ()))
-        if budget.empty:
-            break
-    return Answer()
+    def _holds(self, regions: Sequence[int], domain: int) -> bool:
+        """The same for regions that share a domain."""
+        here = set(regions)
+        return self._packable([domain if region.number in here else NONE for region in self._regions], regions)
 
 
 def _stages(regions: int, *, one_topology: bool) -> Iterator[tuple[Order, int, int] | None]:

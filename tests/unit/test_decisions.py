@@ -6,69 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.kinds import kind_of, read_object
 from muster.api.tree import NONE
 from muster.decisions.plan import Bind, Evict, Nominate, decide, document_of
 from muster.decisions.words import LONGEST, NOT_TRIED, PRECEDENCE, amount_in_words, foremost, sentence, told
-from muster.plan.cycle import schedule
 from muster.plan.model import Dimension
 from muster.plan.outcome import Code, Outcome, Reason, Verdict
-from muster.snapshot.build import build
-from muster.snapshot.world import World
+from small_cluster import GPU, TOPOLOGY, gang, node, planned, pod
 
 CODES = [value for name, value in vars(Code).items() if not name.startswith("_")]
-TOPOLOGY = {
-    "apiVersion": "kai.scheduler/v1alpha1",
-    "kind": "Topology",
-    "metadata": {"name": "dc"},
-    "spec": {"levels": [{"nodeLabel": "t/zone"}, {"nodeLabel": "t/rack"}]},
-}
-GPU = "nvidia.com/gpu"
-
-
-def node(name, gpus, zone="a", rack="", **more):
-    labels = {"t/zone": zone, **({"t/rack": rack} if rack else {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": "32", "memory": "64Gi", GPU: gpus}},
-        **more,
-    }
-
-
-def pod(name, gang="g", leaf="", gpus=1, status=None, metadata=None, **spec):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "annotations": {"pod-group-name": gang},
-            "labels": {"kai.scheduler/subgroup-name": leaf} if leaf else {},
-            **(metadata or {}),
-        },
-        "spec": {"containers": [{"resources": {"requests": {GPU: gpus}}}], **spec},
-        "status": status or {},
-    }
-
-
-def gang(name="g", **spec):
-    return {
-        "apiVersion": "scheduling.run.ai/v2alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def planned(*documents):
-    world = World()
-    for document in documents:
-        kind = kind_of(document)
-        found, problems = read_object(document, kind)
-        assert not problems
-        world.apply(found)
-    return schedule(build(world, 0))[0]
 
 
 def group_in(plan, name="g"):

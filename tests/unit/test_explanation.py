@@ -4,70 +4,13 @@ import json
 
 import pytest
 
-from muster.api.kinds import kind_of, read_object
 from muster.api.tree import NONE
 from muster.decisions.explanation import Leaving, document_of, explain, proof_in_words
-from muster.plan.cycle import schedule
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted
 from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, Remedy, Victim, remedies
-from muster.snapshot.build import build
-from muster.snapshot.world import World
+from small_cluster import GPU, TOPOLOGY, gang, node, planned, pod
 
 SOON = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-TOPOLOGY = {
-    "apiVersion": "kai.scheduler/v1alpha1",
-    "kind": "Topology",
-    "metadata": {"name": "dc"},
-    "spec": {"levels": [{"nodeLabel": "t/zone"}, {"nodeLabel": "t/rack"}]},
-}
-GPU = "nvidia.com/gpu"
-
-
-def node(name, gpus, zone="a", rack="", **more):
-    labels = {"t/zone": zone, **({"t/rack": rack} if rack else {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": "32", "memory": "64Gi", GPU: gpus}},
-        **more,
-    }
-
-
-def pod(name, gang="g", leaf="", gpus=1, status=None, metadata=None, **spec):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "annotations": {"pod-group-name": gang},
-            "labels": {"kai.scheduler/subgroup-name": leaf} if leaf else {},
-            **(metadata or {}),
-        },
-        "spec": {"containers": [{"resources": {"requests": {GPU: gpus}}}], **spec},
-        "status": status or {},
-    }
-
-
-def gang(name="g", **spec):
-    return {
-        "apiVersion": "scheduling.run.ai/v2alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def planned(*documents):
-    world = World()
-    for document in documents:
-        kind = kind_of(document)
-        found, problems = read_object(document, kind)
-        assert not problems
-        world.apply(found)
-    return schedule(build(world, 0))[0]
-
-
 RACKED = {"topology": "dc", "requiredTopologyLevel": "rack"}
 
 

@@ -114,6 +114,8 @@ def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
         tell(f"next: muster migrate {files}   (older spellings made new)")
     elif invalid:
         tell(f"next: mend the errors, then muster validate {files}")
+    elif any(one.kind in ("Node", "Pod") for one in checked):
+        tell(f"next: muster plan {files}   (would it fit?)")
     else:
         tell(f"next: kubectl apply {files}")
 

@@ -203,8 +203,10 @@ def _insufficient(about: _About) -> list[str]:
 
 def _not_enough_in_domain(about: _About) -> list[str]:
     level, around = about.level, about.around
-    here = f"one {level} of {around}, where placed pods of the gang are" if around and around != about.path else ""
-    what = f"{about.who} needs room for {about.room} in {here or f'the {level} of its placed pods'}"
+    here = f"the {level} of the gang's placed pods"
+    if around and around != about.path:
+        here = f"one {level} of {around}, where placed pods of the gang are"
+    what = f"{about.who} needs room for {about.room} in {here}"
     where = about.nearest or f"no {level} is left to it"
     return [what, where, f"free room for {about.missing:,} more there, or start the gang anew elsewhere"]
 

@@ -280,7 +280,13 @@ class _Cycle:
             attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
         self._spent(state, budget)
         if attempt.takings is None:
-            state.reasons.append(reason_of(attempt.proof, found.leaf, surplus=True))
+            self._surplus_waits(state, attempt.proof, found.leaf)
+
+    def _surplus_waits(self, state: _State, proof: Proof | None, row: int) -> None:
+        """The reason is about the unit that waits, also where a hold around it is what is short of room."""
+        reason = reason_of(proof, row, surplus=True)
+        inside = row <= reason.row < state.gang.ends[row]
+        state.reasons.append(reason if inside else reason._replace(row=row))
 
     def _may_spend(self, steps: int, gang: Gang) -> Budget:
         """Steps for one gang, out of those for the whole cycle."""
@@ -307,7 +313,7 @@ class _Cycle:
             attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
             self._spent(state, budget)
             if attempt.takings is None:
-                state.reasons.append(reason_of(attempt.proof, row, surplus=True))
+                self._surplus_waits(state, attempt.proof, row)
             elif before != progress.present[row : state.gang.ends[row]]:
                 # Bound, not only nominated.
                 whole_rows(progress, row, whole)

@@ -175,15 +175,16 @@ class Builder:
         for facts in self._world.ported.values():
             row = self._row_of.get(facts.pod.spec.node_name)
             if row is not None:
-                for column in _taken(facts.ports, columns):
+                for column in ports_taken(facts.ports, columns):
                     tables[HELD][row, column] += 1
                     tables[RELEASING][row, column] += facts.state is State.TERMINATING
         for number, shape in enumerate(self._shapes):
-            asks[number, list(_taken(shape.ports, columns))] = 1
+            asks[number, list(ports_taken(shape.ports, columns))] = 1
         return tables, asks
 
 
-def _taken(ports: Sequence[Port], columns: dict[Port, int]) -> set[int]:
+def ports_taken(ports: Sequence[Port], columns: dict[Port, int]) -> set[int]:
+    """The columns that a pod takes one of: its ports, and with no IP those of every IP. Pods that share one clash."""
     return {
         column
         for ip, protocol, number in ports

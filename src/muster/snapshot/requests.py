@@ -79,16 +79,6 @@ def host_ports_of(spec: PodSpec) -> list[tuple[str, str, int]]:
     return sorted(set(ports))
 
 
-def ports_clash(mine: Iterable[tuple[str, str, int]], taken: Iterable[tuple[str, str, int]]) -> bool:
-    """Whether two pods with these ports can't be on one node."""
-    theirs = list(taken)
-    return any(
-        protocol == other_protocol and port == other_port and (ip == other_ip or not ip or not other_ip)
-        for ip, protocol, port in mine
-        for other_ip, other_protocol, other_port in theirs
-    )
-
-
 def _stated(resources: Resources) -> Request:
     """Requests; a limit without a request is one."""
     return {**_amounts(resources.limits), **_amounts(resources.requests)}

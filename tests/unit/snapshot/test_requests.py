@@ -5,7 +5,8 @@ import pytest
 from muster.api.cluster import Container, Pod, PodSpec, Resources
 from muster.api.kinds import CORE_KINDS, read_object
 from muster.errors import BadObject
-from muster.snapshot.requests import host_ports_of, ports_clash, request_of, unsupported_fields
+from muster.snapshot.build import ports_taken
+from muster.snapshot.requests import host_ports_of, request_of, unsupported_fields
 
 POD = CORE_KINDS[0]
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
@@ -136,8 +137,9 @@ def test_what_is_not_supported_is_named(spec, metadata, expected):
 )
 def test_host_ports(one, other, clash):
     mine, theirs = (host_ports_of(pod({"containers": [{"ports": [port]}]}).spec) for port in (one, other))
-    assert ports_clash(mine, theirs) == clash
-    assert ports_clash(theirs, mine) == clash
+    named = sorted({*mine, *theirs, *(("", protocol, port) for _, protocol, port in (*mine, *theirs))})
+    columns = {port: index for index, port in enumerate(named)}
+    assert bool(ports_taken(mine, columns) & ports_taken(theirs, columns)) == clash
 
 
 def test_only_init_containers_that_stay_keep_their_ports():

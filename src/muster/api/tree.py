@@ -67,6 +67,19 @@ class Tree:
         return tuple(row for row, node in enumerate(self.nodes) if not node.children)
 
     @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Per row: where its subtree ends. A node and all below it stand side by side."""
+        ends = list(range(1, len(self.nodes) + 1))
+        for row in range(len(self.nodes) - 1, 0, -1):
+            parent = self.nodes[row].parent
+            ends[parent] = max(ends[parent], ends[row])
+        return tuple(ends)
+
+    def leaves_below(self, row: int) -> tuple[int, ...]:
+        """The leaves of a node; of a leaf, itself."""
+        return tuple(at for at in range(row, self.ends[row]) if not self.nodes[at].children)
+
+    @cached_property
     def row_of(self) -> dict[str, int]:
         """The row of every name; the root's is empty."""
         return {node.name: row for row, node in enumerate(self.nodes)}

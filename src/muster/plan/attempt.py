@@ -308,7 +308,7 @@ def _lacks_near(proof: Proof) -> bool:
 
 def _has_choice(progress: Progress, row: int) -> bool:
     nodes = progress.gang.tree.nodes
-    return any(nodes[at].minimum < len(nodes[at].children) for at in range(row, progress.gang.ends[row]))
+    return any(nodes[at].minimum < len(nodes[at].children) for at in range(row, progress.gang.tree.ends[row]))
 
 
 def _floor(progress: Progress, needs: Needs) -> int:

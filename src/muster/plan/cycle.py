@@ -19,7 +19,7 @@ from muster.plan.outcome import Code, Outcome, Outcomes, Placement, Plan, Reason
 from muster.plan.progress import Progress
 from muster.plan.proof import Proof
 from muster.plan.reasons import reason_of, reason_of_issue
-from muster.plan.tally import Settled, leaves_below, rows_of, whole_rows
+from muster.plan.tally import Settled, rows_of, whole_rows
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.room import Amounts
 
@@ -285,7 +285,7 @@ class _Cycle:
     def _surplus_waits(self, state: _State, proof: Proof | None, row: int) -> None:
         """The reason is about the unit that waits, also where a hold around it is what is short of room."""
         reason = reason_of(proof, row, surplus=True)
-        inside = row <= reason.row < state.gang.ends[row]
+        inside = row <= reason.row < state.gang.tree.ends[row]
         state.reasons.append(reason if inside else reason._replace(row=row))
 
     def _may_spend(self, steps: int, gang: Gang) -> Budget:
@@ -305,16 +305,16 @@ class _Cycle:
             if whole[row] or not whole[nodes[row].parent]:
                 continue
             if not state.gang.ready[row]:
-                if any(state.gang.pending[leaf] for leaf in leaves_below(state.gang, row)):
+                if any(state.gang.pending[leaf] for leaf in state.gang.tree.leaves_below(row)):
                     state.reasons.append(Reason(Code.WAITING_FOR_PODS, row, surplus=True))
                 continue
             budget = self._may_spend(self._policy.steps_per_gang, state.gang)
-            before = list(progress.present[row : state.gang.ends[row]])
+            before = list(progress.present[row : state.gang.tree.ends[row]])
             attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
             self._spent(state, budget)
             if attempt.takings is None:
                 self._surplus_waits(state, attempt.proof, row)
-            elif before != progress.present[row : state.gang.ends[row]]:
+            elif before != progress.present[row : state.gang.tree.ends[row]]:
                 # Bound, not only nominated.
                 whole_rows(progress, row, whole)
 

@@ -14,7 +14,7 @@ from muster.api.tree import NONE, Tree, core, minimum_pods
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Exhausted, Proof
-from muster.plan.tally import leaves_below
+from muster.plan.tally import gang_after
 from muster.snapshot.arrays import NOBODY, Counts, Gang, Hold, Placed, Snapshot
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
@@ -96,7 +96,7 @@ def _asked_about(plan: Plan, number: int) -> int:
     for row, node in enumerate(gang.tree.nodes[1:], start=1):
         if outcome.rows[row].satisfied or not gang.ready[row] or not outcome.rows[node.parent].satisfied:
             continue
-        if _is_whole(gang, outcome, node.parent) and not nominated.intersection(leaves_below(gang, row)):
+        if _is_whole(gang, outcome, node.parent) and not nominated.intersection(gang.tree.leaves_below(row)):
             return row
     return NONE
 
@@ -120,9 +120,9 @@ class _Trial:
         self._policy = replace(policy, surplus=row != 0, steps_per_gang=steps)
         self._full_policy = replace(policy, steps_per_gang=max(steps, min(policy.steps_per_gang, 2 * _TRIAL_STEPS)))
         # A preference prevents nothing, and is not asked about.
-        gang = _after(plan, number)
+        gang = gang_after(plan, number)
         self._gang = replace(gang, holds=tuple(hold._replace(preferred=NONE) for hold in gang.holds))
-        self._leaves = frozenset(leaves_below(gang, row))
+        self._leaves = frozenset(gang.tree.leaves_below(row))
         snapshot = plan.snapshot
         free = snapshot.free.copy()
         for placement in plan.placements:
@@ -291,7 +291,7 @@ class _Trial:
             for row in reversed(rows):
                 node = gang.tree.nodes[row]
                 if not needed.nodes[row] and needed.nodes[node.parent]:
-                    leaves = leaves_below(gang, row)
+                    leaves = gang.tree.leaves_below(row)
                     pods = tuple(Victim(number, leaf, pod) for leaf in leaves for pod in range(placed[leaf]))
                     if pods:
                         yield pods
@@ -341,7 +341,8 @@ class _Trial:
         certificate = _first(outcome.proof)
         found = certificate.row if isinstance(certificate, Certificate) else NONE
         for reason in outcome.reasons if self._row or found == NONE else ():
-            if not self._leaves.isdisjoint(leaves_below(self._gang, reason.row)) and bool(self._row) == reason.surplus:
+            apart = self._leaves.isdisjoint(self._gang.tree.leaves_below(reason.row))
+            if not apart and bool(self._row) == reason.surplus:
                 found = reason.row
                 break
         chain = []
@@ -419,38 +420,6 @@ class _Trial:
 def _first(proof: Proof | None) -> Proof | None:
     """What was said of the way to meet the minimum that is preferred."""
     return proof.refuted[0] if isinstance(proof, Choices) else proof
-
-
-def _after(plan: Plan, number: int) -> Gang:
-    """The gang as it is when the plan is carried out."""
-    gang = plan.snapshot.gangs[number]
-    placed = dict(gang.placed)
-    taken: dict[int, set[int]] = {}
-    for placement in plan.placements:
-        if placement.gang != number:
-            continue
-        batch = gang.waiting[placement.batch]
-        taken.setdefault(placement.batch, set()).update(placement.pods)
-        if placement.nominated:
-            continue
-        before = placed.get(batch.leaf, NOBODY)
-        placed[batch.leaf] = Placed(
-            (*before.pods, *(batch.pods[pod] for pod in placement.pods)),
-            (*before.nodes, *placement.nodes),
-            (*before.shapes, *([batch.shape] * len(placement.pods))),
-        )
-    waiting = []
-    for at, batch in enumerate(gang.waiting):
-        left = [pod for pod in range(len(batch.pods)) if pod not in taken.get(at, ())]
-        if left:
-            waiting.append(
-                batch._replace(
-                    pods=tuple(batch.pods[pod] for pod in left),
-                    ages=tuple(batch.ages[pod] for pod in left),
-                    nominated=(NONE,) * len(left),
-                )
-            )
-    return replace(gang, waiting=tuple(waiting), placed=placed)
 
 
 def _without_pods(gang: Gang, gone: Collection[tuple[int, int]]) -> Gang:

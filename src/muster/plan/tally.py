@@ -1,12 +1,13 @@
 """Counts the trees of gangs after a cycle: have, minimum, total, and where each tree node lies."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from muster.api.tree import NONE, satisfied
-from muster.plan.outcome import Code, Outcome, Reason, RowOutcome, Verdict
+from muster.plan.outcome import Code, Outcome, Plan, Reason, RowOutcome, Verdict
 from muster.plan.progress import Progress
 from muster.plan.reasons import reason_of_issue
-from muster.snapshot.arrays import Counts, Gang, Key, Snapshot
+from muster.snapshot.arrays import NOBODY, Counts, Gang, Key, Placed, Snapshot
 
 
 class Settled:
@@ -107,17 +108,12 @@ def _matters(gang: Gang, leaf: int) -> bool:
     return True
 
 
-def leaves_below(gang: Gang, row: int) -> list[int]:
-    """The leaves of a tree node."""
-    return [at for at in range(row, gang.ends[row]) if not gang.tree.nodes[at].children]
-
-
 def whole_rows(progress: Progress, start: int = 0, whole: list[bool] | None = None) -> list[bool]:
     """Per row: whether it and everything around it is satisfied. Only there pods may be added one by one.
 
     With `whole` known, only the rows of the tree node `start` are found anew.
     """
-    nodes, end = progress.gang.tree.nodes, progress.gang.ends[start]
+    nodes, end = progress.gang.tree.nodes, progress.gang.tree.ends[start]
     found = whole if whole is not None else [False] * len(nodes)
     if start == 0:
         found[:] = satisfied(progress.gang.tree, progress.present)
@@ -131,3 +127,35 @@ def whole_rows(progress: Progress, start: int = 0, whole: list[bool] | None = No
     for row in range(start, end):
         found[row] = found[row] and (nodes[row].parent == NONE or found[nodes[row].parent])
     return found
+
+
+def gang_after(plan: Plan, number: int) -> Gang:
+    """The gang as it is when the plan is carried out."""
+    gang = plan.snapshot.gangs[number]
+    placed = dict(gang.placed)
+    taken: dict[int, set[int]] = {}
+    for placement in plan.placements:
+        if placement.gang != number:
+            continue
+        batch = gang.waiting[placement.batch]
+        taken.setdefault(placement.batch, set()).update(placement.pods)
+        if placement.nominated:
+            continue
+        before = placed.get(batch.leaf, NOBODY)
+        placed[batch.leaf] = Placed(
+            (*before.pods, *(batch.pods[pod] for pod in placement.pods)),
+            (*before.nodes, *placement.nodes),
+            (*before.shapes, *([batch.shape] * len(placement.pods))),
+        )
+    waiting = []
+    for at, batch in enumerate(gang.waiting):
+        left = [pod for pod in range(len(batch.pods)) if pod not in taken.get(at, ())]
+        if left:
+            waiting.append(
+                batch._replace(
+                    pods=tuple(batch.pods[pod] for pod in left),
+                    ages=tuple(batch.ages[pod] for pod in left),
+                    nominated=(NONE,) * len(left),
+                )
+            )
+    return replace(gang, waiting=tuple(waiting), placed=placed)

@@ -111,15 +111,6 @@ class Gang:
         return any(max(batch.nominated) != NONE for batch in self.waiting)
 
     @cached_property
-    def ends(self) -> tuple[int, ...]:
-        """Per row: where its subtree ends. The rows of a tree node and all below it stand side by side."""
-        ends = list(range(1, len(self.tree.nodes) + 1))
-        for row in range(len(self.tree.nodes) - 1, 0, -1):
-            parent = self.tree.nodes[row].parent
-            ends[parent] = max(ends[parent], ends[row])
-        return tuple(ends)
-
-    @cached_property
     def holds_of(self) -> Mapping[int, tuple[int, ...]]:
         """Per leaf: the holds that it is in, by number."""
         found: dict[int, list[int]] = {}
@@ -131,13 +122,13 @@ class Gang:
     def batches_below(self, row: int) -> range:
         """The batches of the leaves of a tree node, by number."""
         first = bisect_left(self.waiting, row, key=lambda batch: batch.leaf)
-        return range(first, bisect_left(self.waiting, self.ends[row], key=lambda batch: batch.leaf))
+        return range(first, bisect_left(self.waiting, self.tree.ends[row], key=lambda batch: batch.leaf))
 
     def holds_below(self, row: int) -> Sequence[int]:
         """The holds that some leaf of a tree node is in, by number."""
         if row == 0:
             return range(len(self.holds))
-        return sorted({number for leaf in range(row, self.ends[row]) for number in self.holds_of.get(leaf, ())})
+        return sorted({number for leaf in range(row, self.tree.ends[row]) for number in self.holds_of.get(leaf, ())})
 
     @cached_property
     def present(self) -> tuple[int, ...]:

@@ -124,23 +124,11 @@ def _holds(tree: Tree, around: Surroundings, held: list[Issue], notes: list[Issu
     constrained += [((row,), node.constraint, False) for row, node in enumerate(tree.nodes) if node.constraint]
     found = []
     for members, constraint, beside in sorted(constrained, key=lambda one: (one[0][0], not one[2])):
-        hold = _hold(members[0], _leaves_below(tree, members), constraint, around, held, notes)
+        leaves = tuple(sorted(leaf for row in members for leaf in tree.leaves_below(row)))
+        hold = _hold(members[0], leaves, constraint, around, held, notes)
         if hold is not None:
             found.append(hold._replace(beside=beside))
     return tuple(found)
-
-
-def _leaves_below(tree: Tree, rows: Iterable[int]) -> tuple[int, ...]:
-    leaves = []
-    for row in rows:
-        waiting = [row]
-        while waiting:
-            at = waiting.pop()
-            below = tree.nodes[at].children
-            waiting.extend(below)
-            if not below:
-                leaves.append(at)
-    return tuple(sorted(leaves))
 
 
 def _hold(

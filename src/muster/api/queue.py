@@ -1,10 +1,18 @@
 """Queue: a share of the cluster, in a tree of queues."""
 
-from typing import Annotated, ClassVar
+import math
+from fractions import Fraction
+from typing import Annotated, ClassVar, NamedTuple
 
 from muster.api.model import Amount, Condition, Duration, Metadata, Model, note
 
 UNLIMITED = -1
+DEFAULT_PRIORITY = 100
+# On a Queue: the namespaces whose gangs may use it, separated by commas. `*` or no annotation: all of them.
+ALLOWED_NAMESPACES_ANNOTATION = "kai.scheduler/allowed-namespaces"
+
+# Base units (thousandths of a core, bytes, devices) in one unit of a Queue.
+BASE_UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
 
 
 class QueueResource(Model, frozen=True, kw_only=True):
@@ -13,6 +21,39 @@ class QueueResource(Model, frozen=True, kw_only=True):
     quota: Annotated[float, note("Guaranteed. -1: unlimited. Unset: 0.", minimum=-1)] = 0
     limit: Annotated[float, note("Never exceeded. -1: unlimited (the default). 0: nothing.", minimum=-1)] = UNLIMITED
     over_quota_weight: Annotated[float, note("The share of what is left over. Unset: 1.", minimum=0)] = 1
+
+
+class Entitlement(NamedTuple):
+    """How much of one resource a queue may have, in base units; UNLIMITED for no end. The weight is exact."""
+
+    quota: int
+    limit: int
+    weight: Fraction
+
+
+def entitlement_of(name: str, resource: QueueResource | None) -> Entitlement:
+    """What a Queue says about one of `BASE_UNITS`, rounded down; a resource that is not named is unlimited."""
+    if resource is None:
+        return Entitlement(UNLIMITED, UNLIMITED, Fraction(1))
+    weight = _exact(resource.over_quota_weight)
+    return Entitlement(
+        _base_units(name, resource.quota),
+        _base_units(name, resource.limit),
+        Fraction(1) if weight is None else max(weight, Fraction(0)),
+    )
+
+
+def _base_units(name: str, amount: float) -> int:
+    exact = _exact(amount)
+    return UNLIMITED if exact is None or exact < 0 else math.floor(exact * BASE_UNITS[name])
+
+
+def _exact(number: float) -> Fraction | None:
+    """The number as it was written: 0.1 is a tenth. None when it is no number."""
+    if not math.isfinite(number):
+        return None
+    whole = int(number)
+    return Fraction(whole) if whole == number else Fraction(repr(number))
 
 
 class QueueResources(Model, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@
 |---|---|---|
 | `allocatable`, `free`, `releasing` | node, resource | base units (thousandths of a core, bytes, devices, pods) |
 | `asks` | shape, resource | base units |
+| `charges` | shape, charge (`queues.CHARGES`) | base units: what a pod of the shape costs its queue |
 | `allowed[shape]` | node | may a pod of this shape go there |
 | `behind_cordons[shape]` | node | is it only a cordon that forbids it; only shapes for which there are such nodes |
 | `liked[shape]` | node | weight; only shapes that like some nodes more than others |
@@ -17,9 +18,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
+from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE
 from muster.api.tree import NONE, Tree, minimum_pods, satisfied
 from muster.snapshot.domains import Domains
-from muster.snapshot.room import Amounts
+from muster.snapshot.queues import CHARGES, Queues
+from muster.snapshot.room import Amounts, Rows
 from muster.snapshot.selectors import Mask, Scores
 
 Key = tuple[str, str]
@@ -51,14 +56,42 @@ class Batch(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Placed pods of one leaf, oldest first: their names, nodes and shapes."""
+    """Placed pods of one leaf, oldest first: their names, nodes and shapes.
+
+    `controlled` pods have a controller that makes them anew when they go. `guards` are the disruption budgets that a
+    pod counts in, by number.
+    """
 
     pods: tuple[str, ...]
     nodes: tuple[int, ...]
     shapes: tuple[int, ...]
+    controlled: tuple[bool, ...] = ()
+    guards: tuple[tuple[int, ...], ...] = ()
+    # Their places in the order of all placed pods of the gang, the oldest first.
+    ages: tuple[int, ...] = ()
 
 
 NOBODY = Placed((), (), ())
+
+
+class Kept(NamedTuple):
+    """Room on a node that is kept for a pod of a leaf which was moved and has not come back yet."""
+
+    leaf: int
+    shape: int
+    node: int
+    since_ns: int
+
+
+class Recorded(NamedTuple):
+    """A tree node as the status has it: state that is read back."""
+
+    satisfied: bool
+    minimum: int
+    # Placed and succeeded pods.
+    placed: int
+    succeeded: int
+    stale_since_ns: int = 0
 
 
 class Issue(NamedTuple):
@@ -97,8 +130,29 @@ class Gang:
     nominated_since_ns: int = 0
     # Per row: whether it was core before, as the status tells; None when there is no status.
     was_core: tuple[bool, ...] | None = None
+    # Per row: what the status says of it, None for a row that it does not know; empty when there is no status.
+    recorded: tuple[Recorded | None, ...] = ()
+    # When its minimum was placed, as the status tells; 0 when nobody knows.
+    started_ns: int = 0
+    # Since when it waits, and how long it must have waited before others are evicted for it.
+    pending_since_ns: int = 0
+    preemption_delay_ns: int = 0
+    # How long it may stay below its minimum after a loss; negative: for ever.
+    grace_ns: int = 60 * 10**9
+    # Room that is kept for pods of it that were moved.
+    kept: tuple[Kept, ...] = ()
     held: tuple[Issue, ...] = ()
     notes: tuple[Issue, ...] = ()
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Whether all of it may be evicted."""
+        return self.preemptibility == PREEMPTIBLE
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether nothing of it may be evicted."""
+        return self.preemptibility == NON_PREEMPTIBLE
 
     @cached_property
     def order(self) -> tuple[int, str, str]:
@@ -175,10 +229,31 @@ class Gang:
             return True
         return self.present[0] + self.pending[0] > self.tree.nodes[0].minimum
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one placed pod and nothing else, and needs it."""
+        return (
+            len(self.tree.nodes) == 1
+            and len(self.placed) == 1
+            and self.tree.nodes[0].minimum == 1
+            and len(self.placed[0].nodes) == 1
+            and not (0 in self.counts and self.counts[0].succeeded)
+        )
+
     @cached_property
     def minimum_pods(self) -> tuple[int, ...]:
         """Per row: the fewest pods that satisfy it."""
         return tuple(minimum_pods(self.tree))
+
+
+class PlacedPods(NamedTuple):
+    """All placed pods of all gangs, side by side: gang, leaf, place in the leaf, node and shape of each."""
+
+    gang: Rows
+    leaf: Rows
+    at: Rows
+    node: Rows
+    shape: Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +272,47 @@ class Snapshot:
     liked: Mapping[int, Scores]
     topologies: tuple[Domains, ...]
     gangs: tuple[Gang, ...]
+    queues: Queues = field(default_factory=Queues)
+    charges: Amounts = field(default_factory=lambda: np.zeros((0, len(CHARGES)), dtype=np.int64))
+    # What the cluster has for gangs in all: what nodes that are ready have, without what others' pods hold.
+    capacity: tuple[int, ...] = (0,) * len(CHARGES)
+    # How many pods may go now, per disruption budget.
+    disruptions: tuple[int, ...] = ()
 
     @cached_property
     def waiting(self) -> tuple[int, ...]:
         """The gangs that have something that waits."""
         return tuple(number for number, gang in enumerate(self.gangs) if gang.waiting)
+
+    @cached_property
+    def placed(self) -> PlacedPods:
+        """Everybody who is placed, in the order of the gangs."""
+        gangs: list[int] = []
+        leaves: list[int] = []
+        places: list[int] = []
+        nodes: list[int] = []
+        shapes: list[int] = []
+        for number, gang in enumerate(self.gangs):
+            for leaf, here in gang.placed.items():
+                count = len(here.nodes)
+                gangs += (number,) * count
+                leaves += (leaf,) * count
+                places += range(count)
+                nodes += here.nodes
+                shapes += here.shapes
+        columns = (gangs, leaves, places, nodes, shapes)
+        return PlacedPods(*(np.array(column, dtype=np.intp) for column in columns))
+
+    @cached_property
+    def queue_of(self) -> Rows:
+        """Per gang: its queue by number, NONE when there is none to charge."""
+        row_of = self.queues.row_of
+        return np.array([row_of.get(gang.queue, NONE) for gang in self.gangs], dtype=np.intp)
+
+    @cached_property
+    def keeping(self) -> tuple[int, ...]:
+        """The gangs that room is kept for."""
+        return tuple(number for number, gang in enumerate(self.gangs) if gang.kept)
 
     def domain_path(self, topology: int, level: int, domain: int) -> str:
         """The domain in words: `zone-a/block-1`."""

@@ -5,15 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muster.api.cluster import PodSpec
+from muster.api.cluster import Pod, PodSpec
+from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import Surroundings, gang_of
-from muster.snapshot.requests import PODS, Request
-from muster.snapshot.room import ALLOCATABLE, HELD, RELEASING, Amounts
-from muster.snapshot.selectors import Mask, NodeTable, Scores
-from muster.snapshot.world import Key, PodFacts, Port, State, World
+from muster.snapshot.guards import Guards
+from muster.snapshot.queues import CHARGES, UNLIMITED, Queues, Standing, charge_of, implied
+from muster.snapshot.requests import HOST_PORT, PODS, Request
+from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
+from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
+from muster.snapshot.world import Key, PodFacts, Port, State, World, allocatable_of, shape_of
 
 # Shapes that nobody has any more are forgotten when there are so many.
 _MOST_SHAPES = 20_000
@@ -32,12 +35,21 @@ class Builder:
 
     def __init__(self, world: World, *, default_queue: str = "default-queue", settings: Settings | None = None) -> None:
         self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
+        self._guards = Guards()
+        # The queues, and what gangs can have in all, each as it was at some count of changes.
+        self._standing, self._standing_at = Standing({}), 0
+        self._capacity: tuple[int, ...] = ()
+        self._capacity_at = NONE
         self._forget()
 
     def _forget(self) -> None:
         self._shapes: list[Shape] = []
+        self._rules: list[PodSpec] = []
         self._shape_of: dict[bytes, int] = {}
         self._gangs: dict[Key, Gang] = {}
+        # How many gangs use each queue; and those as queues when nobody wrote any down, None to be found anew.
+        self._users: dict[str, int] = {}
+        self._implied: Queues | None = None
         # Those with something that waits; and all in order, None when it has to be found anew.
         self._waiting: set[Key] = set()
         self._keys: list[Key] | None = None
@@ -55,6 +67,9 @@ class Builder:
             changed = set(world.groups)
         elif self._topologies_seen != world.topologies:
             self._look_at_topologies()
+        if self._standing_at != world.queue_changes:
+            self._standing, self._standing_at = Standing(world.queues), world.queue_changes
+        self._guards.update(world.budgets)
         self._rebuild_gangs(changed)
         return self._arrays(now_ns)
 
@@ -65,6 +80,7 @@ class Builder:
         self._row_of = {name: row for row, name in enumerate(self._names)}
         self._table = NodeTable(self._nodes)
         self._room_rows = world.room.rows(self._names)
+        self._capacity_at = NONE
         self._look_at_topologies()
 
     def _look_at_topologies(self) -> None:
@@ -79,25 +95,59 @@ class Builder:
         world = self._world
         around = Surroundings(
             self._row_of,
+            lambda name: allocatable_of(world.nodes[name]),
             world.topologies,
             self._topology_number,
-            world.queues,
+            self._standing,
             world.priority_classes,
             self._default_queue,
             self._settings,
+            self._guards,
             self._shape_number,
+            self._plain_shape,
         )
         for key in sorted(changed):
-            group = world.groups.get(key)
+            group, before = world.groups.get(key), self._gangs.get(key)
             if group is None:
-                self._keys = None if self._gangs.pop(key, None) is not None else self._keys
+                if before is not None:
+                    del self._gangs[key]
+                    self._keys = None
+                    self._use(before.queue, -1)
                 self._waiting.discard(key)
                 continue
-            if key not in self._gangs:
-                self._keys = None
             members = world.members.get(key, {}).values()
             gang = self._gangs[key] = gang_of(key, group, members, world.invalid.get(key, ""), around)
             (self._waiting.add if gang.waiting else self._waiting.discard)(key)
+            if before is None:
+                self._keys = None
+                self._use(gang.queue, 1)
+            elif before.queue != gang.queue:
+                self._use(before.queue, -1)
+                self._use(gang.queue, 1)
+
+    def _use(self, queue: str, gangs: int) -> None:
+        users = self._users.get(queue, 0)
+        self._users[queue] = users + gangs
+        if users + gangs == 0:
+            del self._users[queue]
+        if 0 in (users, users + gangs):
+            self._implied = None
+
+    def _queues(self) -> Queues:
+        if self._standing.written:
+            return self._standing.arrays
+        if self._implied is None:
+            self._implied = implied(self._users)
+        return self._implied
+
+    def _plain_shape(self, request: Request) -> int:
+        plain = Pod()
+        key = shape_of(plain, request)
+        number = self._shape_of.get(key)
+        if number is None:
+            number = self._shape_of[key] = len(self._shapes)
+            self._shapes.append(Shape(request, (), plain.spec))
+        return number
 
     def _shape_number(self, facts: PodFacts) -> int:
         number = self._shape_of.get(facts.shape)
@@ -130,18 +180,42 @@ class Builder:
             nodes=self._names,
             resources=(
                 *resources,
-                *(f"host port {port}/{protocol} on {ip or 'any IP'}" for ip, protocol, port in ports),
+                *(f"{HOST_PORT}{port}/{protocol} on {ip or 'any IP'}" for ip, protocol, port in ports),
             ),
             allocatable=tables[0],
             free=tables[0] - tables[1],
             releasing=tables[2],
             asks=asks,
-            allowed={shape: self._allowed[shape] for shape in waiting},
+            allowed=Masks({shape: self._allowed[shape] for shape in waiting}, self._table, self._specs()),
             behind_cordons={shape: self._behind_cordons[shape] for shape in waiting if shape in self._behind_cordons},
             liked={shape: self._liked[shape] for shape in waiting if shape in self._liked},
             topologies=self._domains,
             gangs=gangs,
+            queues=self._queues(),
+            charges=_charges(asks, resources),
+            capacity=self._capacity_now(),
+            disruptions=self._guards.disruptions(self._world.pods.values(), self._row_of),
         )
+
+    def _capacity_now(self) -> tuple[int, ...]:
+        """What ready nodes have, less what pods hold there that belong to no gang, per charge."""
+        room = self._world.room
+        if self._capacity_at != room.changes:
+            rows = self._room_rows[self._table.ready]
+            resources = [resource for resource in room.resources if charge_of(resource) != NONE]
+            left = room.table(ALLOCATABLE, rows, resources) - room.table(OTHERS, rows, resources)
+            total = [0] * len(CHARGES)
+            for column, resource in enumerate(resources):
+                # Sums of hostile amounts may be more than 64 bits hold.
+                total[charge_of(resource)] += sum(left[:, column].clip(min=0).tolist())
+            self._capacity = tuple(min(one, UNLIMITED) for one in total)
+            self._capacity_at = room.changes
+        return self._capacity
+
+    def _specs(self) -> list[PodSpec]:
+        """The rules of every shape; a list that only grows is shared by all snapshots."""
+        self._rules.extend(shape.spec for shape in self._shapes[len(self._rules) :])
+        return self._rules
 
     def _look_at_shape(self, shape: int) -> None:
         spec = self._shapes[shape].spec
@@ -181,6 +255,15 @@ class Builder:
         for number, shape in enumerate(self._shapes):
             asks[number, list(ports_taken(shape.ports, columns))] = 1
         return tables, asks
+
+
+def _charges(asks: Amounts, resources: Sequence[str]) -> Amounts:
+    """What a pod of each shape costs its queue."""
+    found = np.zeros((len(asks), len(CHARGES)), dtype=np.int64)
+    for column, resource in enumerate(resources):
+        if charge_of(resource) != NONE:
+            found[:, charge_of(resource)] += asks[:, column]
+    return found
 
 
 def ports_taken(ports: Sequence[Port], columns: dict[Port, int]) -> set[int]:

@@ -2,51 +2,53 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from muster.api.cluster import BUILT_IN_PRIORITIES, SUBGROUP_LABEL, PriorityClass
+from muster.api.duration import parse_ns
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup
-from muster.api.queue import Queue
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.violation import ERROR, Report
-from muster.snapshot.arrays import Batch, Counts, Gang, Hold, Issue, Placed
+from muster.errors import BadObject
+from muster.snapshot.arrays import Batch, Counts, Gang, Hold, Issue, Kept, Placed, Recorded
+from muster.snapshot.guards import Guards
+from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, keeping_of
+from muster.snapshot.queues import Standing
+from muster.snapshot.requests import Request
+from muster.snapshot.times import since_epoch_ns
 from muster.snapshot.world import Key, PodFacts, State
 
 # From this priority on a gang is not preemptible, unless it says so.
 _FIRM = 100
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 # Stands for a gang whose SubGroups make no tree; it is held anyway.
 _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 
 INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
 WAITING_FOR_ROOM = "WaitingForRoom"
-QUEUE_NOT_FOUND, PRIORITY_NOT_FOUND = "QueueNotFound", "PriorityClassNotFound"
+PRIORITY_NOT_FOUND = "PriorityClassNotFound"
+# How long a gang may stay below its minimum when it does not say.
+_GRACE_NS = 60 * 10**9
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What gangs refer to: nodes by row, Topologies by number, queues, priorities, and the numbers of shapes."""
+    """What gangs refer to: nodes by row, Topologies by number, queues, priorities, budgets, and numbers of shapes."""
 
     node_row: Mapping[str, int]
+    # What a node has.
+    allocatable: Callable[[str], Mapping[str, int]]
     topologies: Mapping[str, Topology]
     topology_number: Mapping[str, int]
-    queues: Mapping[str, Queue]
+    queues: Standing
     priority_classes: Mapping[str, PriorityClass]
     default_queue: str
     settings: Settings
+    guards: Guards
     shape_number: Callable[[PodFacts], int]
-
-
-def since_epoch_ns(time: datetime | None) -> int:
-    """Nanoseconds since 1970; an object that does not say when it was made is as old as can be."""
-    if time is None:
-        return 0
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MICROSECOND * 1000
+    # The shape of pods that ask for so much, and for nothing else.
+    plain_shape: Callable[[Request], int]
 
 
 def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, around: Surroundings) -> Gang:
@@ -60,19 +62,28 @@ def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, 
         held.append(Issue(INVALID, 0, f"{wrong[0].path} {wrong[0].message}"))
     tree = tree or _NO_TREE
     queue = group.spec.queue or around.default_queue
-    if around.queues and queue not in around.queues:
-        held.append(Issue(QUEUE_NOT_FOUND, 0, queue))
+    problem = around.queues.problem_of(queue, key[0])
+    if problem is not None:
+        held.append(Issue(problem.code, 0, problem.detail))
     holds = _holds(tree, around, held, notes)
-    pods = _Pods(tree, around, held, notes)
-    for facts in sorted(members, key=_age):
+    oldest_first = sorted(members, key=_age)
+    pods = _Pods(key[0], tree, around, held, notes)
+    for facts in oldest_first:
         pods.add(facts)
+    kept: tuple[Kept, ...] = ()
+    if KEPT_ROOM_ANNOTATION in group.metadata.annotations:
+        claimed, kept = keeping_of(
+            group.metadata, tree, oldest_first, around.node_row, around.allocatable, around.plain_shape
+        )
+        pods.nominate(claimed)
+    created_ns = since_epoch_ns(group.metadata.creation_timestamp)
     priority = _priority(group, around, notes)
     return Gang(
         key=key,
         queue=queue,
         priority=priority,
         preemptibility=group.spec.preemptibility or (NON_PREEMPTIBLE if priority >= _FIRM else PREEMPTIBLE),
-        created_ns=since_epoch_ns(group.metadata.creation_timestamp),
+        created_ns=created_ns,
         tree=tree,
         holds=holds,
         waiting=pods.batches(),
@@ -80,6 +91,12 @@ def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, 
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
+        recorded=_recorded(group, tree),
+        started_ns=since_epoch_ns(group.status.start_time),
+        pending_since_ns=_pending_since(group, created_ns),
+        preemption_delay_ns=max(0, _duration_ns(group.spec.preemption_delay, 0)),
+        grace_ns=_duration_ns(group.spec.staleness_grace_period, _GRACE_NS),
+        kept=kept,
         held=tuple(held),
         notes=tuple(notes),
     )
@@ -99,6 +116,35 @@ def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:
         return None
     named = {one.name for one in group.status.sub_groups if one.core}
     return tuple(node.name in named for node in tree.nodes)
+
+
+def _recorded(group: PodGroup, tree: Tree) -> tuple[Recorded | None, ...]:
+    """Every tree node as the status has it."""
+    if not group.status.sub_groups:
+        return ()
+    named = {
+        one.name: Recorded(
+            one.satisfied, one.minimum, one.pods.placed, one.pods.succeeded, since_epoch_ns(one.stale_since)
+        )
+        for one in group.status.sub_groups
+    }
+    return tuple(named.get(node.name) for node in tree.nodes)
+
+
+def _pending_since(group: PodGroup, created_ns: int) -> int:
+    """When the gang's condition began to say that it is not scheduled; else when it was made."""
+    for condition in group.status.conditions:
+        if condition.type == "Scheduled" and condition.status == "False" and condition.last_transition_time:
+            return since_epoch_ns(condition.last_transition_time)
+    return created_ns
+
+
+def _duration_ns(stated: str | None, default: int) -> int:
+    """A duration; one that can't be read is that of who does not say (the gang is held as invalid anyway)."""
+    try:
+        return default if stated is None else parse_ns(stated)
+    except BadObject:
+        return default
 
 
 def _age(facts: PodFacts) -> tuple[int, str]:
@@ -157,11 +203,21 @@ def _hold(
 class _Pods:
     """The pods of a gang, oldest first, by leaf and by what they are doing."""
 
-    def __init__(self, tree: Tree, around: Surroundings, held: list[Issue], notes: list[Issue]) -> None:
-        self._tree, self._around, self._held, self._notes = tree, around, held, notes
+    def __init__(
+        self,
+        namespace: str,
+        tree: Tree,
+        around: Surroundings,
+        held: list[Issue],
+        notes: list[Issue],
+    ) -> None:
+        self._namespace, self._tree, self._around = namespace, tree, around
+        self._held, self._notes = held, notes
+        self._guarded = namespace in around.guards
         self._waiting: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
-        self._placed: dict[int, list[tuple[str, int, int]]] = {}
+        self._placed: dict[int, list[tuple[str, int, int, bool, tuple[int, ...], int]]] = {}
         self._ages: dict[int, int] = {}
+        self._seen = 0
         # Per leaf: succeeded, gated, terminating, total.
         self.counts: dict[int, list[int]] = {}
 
@@ -179,7 +235,14 @@ class _Pods:
         elif facts.state is State.PLACED:
             row = around.node_row.get(facts.pod.spec.node_name, NONE)
             if row != NONE:
-                self._placed.setdefault(leaf, []).append((metadata.name, row, around.shape_number(facts)))
+                owners = metadata.owner_references
+                # One whose ports, or rules that we do not know, would have to be looked at elsewhere is not moved.
+                plain = not facts.ports and not facts.unsupported
+                controlled = plain and any(owner.controller for owner in owners) if owners else False
+                guards = around.guards.of(self._namespace, metadata.labels) if self._guarded else ()
+                found = (metadata.name, row, around.shape_number(facts), controlled, guards, self._seen)
+                self._seen += 1
+                self._placed.setdefault(leaf, []).append(found)
         elif facts.state is State.SUCCEEDED:
             counts[0] += 1
         elif facts.state is State.GATED:
@@ -198,6 +261,11 @@ class _Pods:
         age = self._ages[leaf] = self._ages.get(leaf, -1) + 1
         shape = self._around.shape_number(facts)
         self._waiting.setdefault((leaf, shape), []).append((name, age, nominated))
+
+    def nominate(self, nodes: Mapping[str, int]) -> None:
+        """Room for some pods that wait, by name."""
+        for pods in self._waiting.values():
+            pods[:] = [(name, age, nodes.get(name, nominated)) for name, age, nominated in pods]
 
     def batches(self) -> tuple[Batch, ...]:
         """Waiting pods by leaf; in a leaf, the batch of the oldest pod first."""

@@ -7,6 +7,8 @@ from muster.api.model import Amount
 from muster.api.quantity import base_units
 
 PODS = "pods"
+# What the name of a port of a node begins with, where it stands among the resources.
+HOST_PORT = "host port "
 _GPU_FRACTIONS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 

@@ -8,16 +8,19 @@ import numpy.typing as npt
 Amounts = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
-ALLOCATABLE, HELD, RELEASING = 0, 1, 2
+# What a node has; what pods hold there, how much of it is coming free, and how much of it belongs to no gang.
+ALLOCATABLE, HELD, RELEASING, OTHERS = 0, 1, 2, 3
 
 
 class Room:
-    """Three tables of node × resource. Rows and columns are given out once and stay; `table` puts them in order."""
+    """Four tables of node × resource. Rows and columns are given out once and stay; `table` puts them in order."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
         self._columns: dict[str, int] = {}
-        self._tables: Amounts = np.zeros((3, 16, 8), dtype=np.int64)
+        self._tables: Amounts = np.zeros((4, 16, 8), dtype=np.int64)
+        # How often that which gangs can have changed: what nodes have, or what others hold of it.
+        self.changes = 0
 
     @property
     def resources(self) -> list[str]:
@@ -28,14 +31,18 @@ class Room:
         """What the node has for pods."""
         columns = [self._column(resource) for resource in amounts]
         row = self._row(node)
-        self._tables[ALLOCATABLE, row] = 0
-        self._tables[ALLOCATABLE, row, columns] = list(amounts.values())
+        here = self._tables[ALLOCATABLE, row]
+        before = here.copy()
+        here[:] = 0
+        here[columns] = list(amounts.values())
+        self.changes += not np.array_equal(before, here)
 
     def add(self, table: int, node: str, request: Mapping[str, int], sign: int = 1) -> None:
         """One pod more, or with sign -1 one less, in one of the tables. A node that is not there yet may come."""
         columns = [self._column(resource) for resource in request]
         row = self._row(node)
         self._tables[table, row, columns] += sign * np.fromiter(request.values(), dtype=np.int64, count=len(request))
+        self.changes += table == OTHERS
 
     def rows(self, nodes: Sequence[str]) -> Rows:
         """Where these nodes stand; stays true while no other node comes."""

@@ -4,7 +4,7 @@ A table of the nodes answers each question about a label once for all nodes; pod
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -156,3 +156,24 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 def is_ready(node: Node) -> bool:
     """A node without a Ready condition is ready: files rarely have one."""
     return all(condition.status == "True" for condition in node.status.conditions if condition.type == "Ready")
+
+
+class Masks(Mapping[int, Mask]):
+    """Where pods of each shape may go: known for shapes that wait, found for others when somebody asks."""
+
+    def __init__(self, known: dict[int, Mask], nodes: NodeTable, specs: Sequence[PodSpec]) -> None:
+        self._known, self._nodes, self._specs = known, nodes, specs
+        self._waiting = tuple(known)
+
+    def __getitem__(self, shape: int) -> Mask:
+        if shape not in self._known:
+            if not 0 <= shape < len(self._specs):
+                raise KeyError(shape)
+            self._known[shape] = self._nodes.allowed(self._specs[shape])
+        return self._known[shape]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)

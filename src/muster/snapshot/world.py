@@ -10,11 +10,11 @@ from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBud
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.quantity import base_units
-from muster.api.queue import Queue
+from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
 from muster.snapshot.requests import LARGEST, PODS, Request, host_ports_of, request_of, unsupported_fields
-from muster.snapshot.room import HELD, RELEASING, Room
+from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
 from muster.snapshot.selectors import is_ready
 
 Key = tuple[str, str]
@@ -49,6 +49,11 @@ class PodFacts(NamedTuple):
     problem: str
     unsupported: tuple[str, ...]
 
+    @property
+    def holds(self) -> bool:
+        """Whether it has room on a node."""
+        return bool(self.pod.spec.node_name) and self.state in (State.PLACED, State.TERMINATING)
+
 
 class World:
     """Nodes, pods and the objects that say what becomes of them, by key; and which gangs changed since last asked."""
@@ -60,6 +65,8 @@ class World:
         self.groups: dict[Key, PodGroup] = {}
         self.topologies: dict[str, Topology] = {}
         self.queues: dict[str, Queue] = {}
+        # How often the queues changed, their status aside.
+        self.queue_changes = 0
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: dict[Key, PodDisruptionBudget] = {}
         self.room = Room()
@@ -71,6 +78,8 @@ class World:
         self.members: dict[Key, dict[Key, PodFacts]] = {}
         self._changed: set[Key] = set()
         self._nodes_changed = True
+        # Namespaces in which other pods than before count in disruption budgets.
+        self._guarded_anew: set[str] = set()
 
     def apply(self, found: Any, *, deleted: bool = False, error: str = "") -> None:
         """An object that came, changed or went. Kinds that nobody asks about are not kept.
@@ -82,17 +91,13 @@ class World:
         elif isinstance(found, Node):
             self._apply_node(found, deleted)
         elif isinstance(found, PodGroup):
-            self._changed.add(key_of(found.metadata))
-            _keep(self.groups, key_of(found.metadata), found, deleted)
-            _keep(self.invalid, key_of(found.metadata), error, deleted or not error)
+            self._apply_group(key_of(found.metadata), found, deleted, error)
         elif isinstance(found, PodDisruptionBudget):
-            _keep(self.budgets, key_of(found.metadata), found, deleted)
+            self._apply_budget(key_of(found.metadata), found, deleted)
+        elif isinstance(found, Queue):
+            self._apply_queue(found, deleted)
         else:
-            by_name: dict[type, dict[str, Any]] = {
-                Topology: self.topologies,
-                Queue: self.queues,
-                PriorityClass: self.priority_classes,
-            }
+            by_name: dict[type, dict[str, Any]] = {Topology: self.topologies, PriorityClass: self.priority_classes}
             if type(found) in by_name:
                 # Any gang may refer to these.
                 self._changed.update(self.groups)
@@ -101,8 +106,37 @@ class World:
     def take_changes(self) -> tuple[set[Key], bool]:
         """The gangs touched since the last call, and whether the nodes themselves changed."""
         changed, nodes_changed = self._changed, self._nodes_changed
+        if self._guarded_anew:
+            changed.update(key for key in self.groups if key[0] in self._guarded_anew)
+            self._guarded_anew = set()
         self._changed, self._nodes_changed = set(), False
         return changed, nodes_changed
+
+    def _apply_group(self, key: Key, group: PodGroup, deleted: bool, error: str) -> None:
+        self._changed.add(key)
+        if deleted == (key in self.groups):
+            # Its pods become those of a gang, or those of none.
+            for facts in self.members.get(key, {}).values():
+                if facts.holds:
+                    self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
+        _keep(self.groups, key, group, deleted)
+        _keep(self.invalid, key, error, deleted or not error)
+
+    def _apply_budget(self, key: Key, budget: PodDisruptionBudget, deleted: bool) -> None:
+        before = self.budgets.get(key)
+        _keep(self.budgets, key, budget, deleted)
+        if deleted or before is None or before.spec.selector != budget.spec.selector:
+            self._guarded_anew.add(key[0])
+
+    def _apply_queue(self, queue: Queue, deleted: bool) -> None:
+        before = self.queues.get(queue.metadata.name)
+        _keep(self.queues, queue.metadata.name, queue, deleted)
+        if deleted or before is None or _uses(before) != _uses(queue):
+            # Any gang may refer to it.
+            self._changed.update(self.groups)
+            self.queue_changes += 1
+        elif before.spec != queue.spec or before.metadata.creation_timestamp != queue.metadata.creation_timestamp:
+            self.queue_changes += 1
 
     def _apply_node(self, node: Node, deleted: bool) -> None:
         name = node.metadata.name
@@ -132,9 +166,11 @@ class World:
 
     def _hold(self, facts: PodFacts, sign: int) -> None:
         """A pod holds its room from being bound until it has ended; while it terminates the room can be waited for."""
-        node = facts.pod.spec.node_name
-        if node and facts.state in (State.PLACED, State.TERMINATING):
+        if facts.holds:
+            node = facts.pod.spec.node_name
             self.room.add(HELD, node, facts.request, sign)
+            if facts.gang is None or facts.gang not in self.groups:
+                self.room.add(OTHERS, node, facts.request, sign)
             if facts.state is State.TERMINATING:
                 self.room.add(RELEASING, node, facts.request, sign)
             if facts.ports:
@@ -221,6 +257,11 @@ def unread_amount_of(node: Node) -> str:
 def _looks(node: Node) -> tuple[Any, ...]:
     """What decides who may go to a node; its amounts are kept apart."""
     return node.metadata.labels, node.spec, is_ready(node)
+
+
+def _uses(queue: Queue) -> tuple[str, str | None]:
+    """What decides who may use a queue; what they may have there is kept apart."""
+    return queue.spec.parent_queue, queue.metadata.annotations.get(ALLOWED_NAMESPACES_ANNOTATION)
 
 
 def _keep(objects: dict[Any, Any], key: Any, found: Any, deleted: bool) -> None:

@@ -1,9 +1,12 @@
 """From documents to arrays: amounts, masks, ports, gangs and what keeps them from being tried."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.api.tree import NONE
 from muster.snapshot.build import Builder, build
+from muster.snapshot.queues import UNLIMITED
 from muster.snapshot.world import World
 from oracle.engine import apply, world_of
 from oracle.instances import GPU, group, node, pod, topology
@@ -22,6 +25,29 @@ def gang_of(*documents):
 
 def free(snapshot, name, resource):
     return int(snapshot.free[snapshot.nodes.index(name), snapshot.resources.index(resource)])
+
+
+def queue(name, under="", **resources):
+    spec = {"parentQueue": under, "resources": resources}
+    return {**QUEUE, "metadata": {"name": name}, "spec": spec}
+
+
+def budget(app, namespace="default", **status):
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": app}}, "minAvailable": 1},
+        "status": status,
+    }
+
+
+def with_metadata(document, **metadata):
+    return {**document, "metadata": {**document["metadata"], **metadata}}
+
+
+def with_status(document, **status):
+    return {**document, "status": status}
 
 
 def with_spec(document, **spec):
@@ -210,6 +236,20 @@ REQUIRED = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "r
         pytest.param([group(minMember=1, queue="team"), QUEUE], "", "", id="queue found"),
         pytest.param([group(minMember=1, queue="nowhere")], "", "", id="no queues at all: every name is one"),
         pytest.param([group(minMember=1), QUEUE], HELD, "QueueNotFound", id="the default queue is missing"),
+        pytest.param(
+            [group(minMember=1, queue="team"), QUEUE, queue("sub", "team")], HELD, "QueueNotLeaf", id="not a leaf"
+        ),
+        pytest.param([group(minMember=1, queue="sub"), queue("sub", "gone")], HELD, "QueueOrphaned", id="orphaned"),
+        pytest.param([group(minMember=1, queue="sub"), queue("sub", "sub")], HELD, "QueueCycle", id="in a cycle"),
+        pytest.param(
+            [
+                group(minMember=1, queue="team"),
+                with_metadata(QUEUE, annotations={"kai.scheduler/allowed-namespaces": "research, default-2"}),
+            ],
+            HELD,
+            "QueueForbidden",
+            id="not for this namespace",
+        ),
         pytest.param([group(minMember=1, priorityClassName="x")], NOTED, "PriorityClassNotFound", id="priority"),
         pytest.param([group(minMember=1, **REQUIRED)], HELD, "TopologyNotFound", id="required topology"),
         pytest.param(
@@ -316,3 +356,114 @@ def test_a_new_resource_is_seen():
     machine["status"]["allocatable"]["example.com/fpga"] = "2"
     apply(world, machine)
     assert free(builder.build(0), "n", "example.com/fpga") == 2
+
+
+def test_gangs_without_queues_make_their_own():
+    """By the names that they use; the arrays are the same until a name comes or goes."""
+    world = world_of([node("n", 8), group(minMember=1, queue="b"), with_metadata(group(minMember=1), name="h")])
+    builder = Builder(world)
+    first = builder.build(0)
+    assert first.queues.names == ("b", "default-queue")
+    assert not first.queues.written
+    apply(world, with_metadata(group(minMember=1, queue="b"), name="i"))
+    assert builder.build(0).queues is first.queues
+    apply(world, group(minMember=1, queue="c"))
+    assert builder.build(0).queues.names == ("b", "c", "default-queue")
+    apply(world, with_metadata(group(minMember=1), name="h"), deleted=True)
+    assert builder.build(0).queues.names == ("b", "c")
+    apply(world, QUEUE)
+    found = builder.build(0)
+    assert found.queues.names == ("team",)
+    assert [gang.held[0].code for gang in found.gangs] == ["QueueNotFound"] * 2
+
+
+def test_queues_change_without_touching_gangs():
+    """What they may have is read again, gangs are taken over; their status changes nothing at all."""
+    world = world_of([node("n", 8), group(minMember=1, queue="team"), queue("team", gpu={"quota": 1})])
+    builder = Builder(world)
+    first = builder.build(0)
+    assert first.queues.quota.tolist() == [[UNLIMITED, UNLIMITED, 1]]
+    apply(world, with_status(queue("team", gpu={"quota": 1}), allocated={"gpu": 1}))
+    assert builder.build(0).queues is first.queues
+    apply(world, queue("team", gpu={"quota": 2}))
+    second = builder.build(0)
+    assert second.queues.quota.tolist() == [[UNLIMITED, UNLIMITED, 2]]
+    assert second.gangs[0] is first.gangs[0]
+
+
+NOT_READY = {"conditions": [{"type": "Ready", "status": "False"}], "allocatable": {GPU: "8", "cpu": "64"}}
+
+
+CHANGES = st.lists(
+    st.sampled_from(
+        [
+            *(
+                (document, deleted)
+                for document in (node("n", 8), node("m", 4), group(minMember=1))
+                for deleted in (0, 1)
+            ),
+            *((with_status(node("n", 8), **NOT_READY), 0), (node("n", 6), 0), (queue("a", gpu={"quota": 2}), 0)),
+            *((queue("a"), 0), (queue("a"), 1), (queue("b", "a"), 0), (queue("b", "a"), 1)),
+            *((group(minMember=1, queue="b"), 0), (with_metadata(group(minMember=1, queue="a"), name="h"), 0)),
+            *((pod("p", on=on, gang=gang), 0) for on in ("", "n", "m") for gang in ("", "g", "h")),
+            *((pod("p"), 1), (budget("web"), 0), (budget("web"), 1), (budget("web", disruptionsAllowed=3), 0)),
+            *((with_metadata(pod("q", on="n"), labels={"app": "web"}), 0), (budget("db", disruptionsAllowed=1), 0)),
+        ]
+    ),
+    max_size=12,
+)
+
+
+@given(CHANGES, st.integers(0, 12))
+def test_step_by_step_is_all_at_once(changes, seen):
+    """A builder that looked in between sees what one that looks now does."""
+    world, fresh = World(), World()
+    builder = Builder(world)
+    for at, (document, deleted) in enumerate(changes):
+        if at == seen:
+            builder.build(0)
+        apply(world, document, deleted=bool(deleted))
+        apply(fresh, document, deleted=bool(deleted))
+    found, expected = builder.build(0), build(fresh, 0)
+    assert found.queues.names == expected.queues.names
+    assert found.queues.quota.tolist() == expected.queues.quota.tolist()
+    assert found.capacity == expected.capacity
+    assert [gang.held for gang in found.gangs] == [gang.held for gang in expected.gangs]
+    assert [allowances(found, gang) for gang in found.gangs] == [allowances(expected, gang) for gang in expected.gangs]
+
+
+def allowances(snapshot, gang):
+    """Per placed pod: how many may go of each budget that it counts in; numbers may be others."""
+    return {
+        name: sorted(snapshot.disruptions[guard] for guard in guards)
+        for placed in gang.placed.values()
+        for name, guards in zip(placed.pods, placed.guards, strict=True)
+    }
+
+
+def test_who_counts_in_which_budget():
+    """By labels, in the gang's namespace; numbers lead to how many may go."""
+    labelled = [with_metadata(pod(app, on="n"), labels={"app": app}) for app in ("db", "web", "x")]
+    found = snapshot_of(
+        node("n", 8),
+        group(minMember=1),
+        *labelled,
+        budget("web", disruptionsAllowed=3),
+        budget("db"),
+        budget("x", "elsewhere", disruptionsAllowed=1),
+    )
+    assert found.gangs[0].placed[0].guards == ((0,), (1,), ())
+    assert found.disruptions == (0, 3, 1)
+
+
+def test_how_many_may_go_is_read_fresh():
+    world = world_of([node("n", 8), group(minMember=1), with_metadata(pod("p", on="n"), labels={"app": "web"})])
+    apply(world, budget("web", disruptionsAllowed=0))
+    builder = Builder(world)
+    first = builder.build(0)
+    apply(world, budget("web", disruptionsAllowed=1))
+    second = builder.build(0)
+    assert (first.disruptions, second.disruptions) == ((0,), (1,))
+    assert second.gangs[0] is first.gangs[0]
+    apply(world, budget("web"), deleted=True)
+    assert builder.build(0).gangs[0].placed[0].guards == ((),)

@@ -6,11 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.cluster import Container, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus, Resources, SchedulingGate
+from muster.api.cluster import (
+    Container,
+    LabelSelector,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodSpec,
+    PodStatus,
+    Resources,
+    SchedulingGate,
+)
 from muster.api.model import Condition, Metadata
 from muster.api.podgroup import PodGroup
-from muster.api.queue import Queue
-from muster.snapshot.room import ALLOCATABLE, HELD, RELEASING, Room
+from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueResource, QueueResources, QueueSpec, QueueStatus
+from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Room
 from muster.snapshot.world import State, World, allocatable_of, shape_of, state_of
 
 SOME_TIME = datetime(2026, 1, 31, tzinfo=UTC)
@@ -34,9 +48,9 @@ def node(name="n", **allocatable) -> Node:
     return Node(metadata=Metadata(name=name), status=NodeStatus(allocatable=allocatable))
 
 
-def held(world: World, name: str) -> dict[str, int]:
+def held(world: World, name: str, table: int = HELD) -> dict[str, int]:
     resources = world.room.resources
-    amounts = world.room.table(HELD, world.room.rows([name]), resources)[0].tolist()
+    amounts = world.room.table(table, world.room.rows([name]), resources)[0].tolist()
     return {resource: amount for resource, amount in zip(resources, amounts, strict=True) if amount}
 
 
@@ -129,6 +143,94 @@ def test_changes_name_the_gangs_that_were_touched():
     assert world.take_changes() == ({("default", "a")}, False)
 
 
+def budget(namespace="default", app="web", allowed=None, **spec) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=Metadata(name="b", namespace=namespace),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": app}), **spec),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+def test_budgets_touch_their_namespace():
+    """When other pods count in them than before; how many may go is read fresh."""
+    world = World()
+    for name, namespace in (("g", ""), ("h", ""), ("g", "a")):
+        world.apply(PodGroup(metadata=Metadata(name=name, namespace=namespace)))
+    world.take_changes()
+    here = {("default", "g"), ("default", "h")}
+    for found, deleted, touched in (
+        (budget(), False, here),
+        (budget(allowed=3), False, set()),
+        (budget(allowed=3, min_available=1), False, set()),
+        (budget(app="db"), False, here),
+        (budget("a"), False, {("a", "g")}),
+        (budget(app="db"), True, here),
+        (budget("nowhere"), False, set()),
+    ):
+        world.apply(found, deleted=deleted)
+        assert world.take_changes()[0] == touched
+    assert list(world.budgets) == [("a", "b"), ("nowhere", "b")]
+
+
+def queue(under="", allowed="", quota=0, **status) -> Queue:
+    annotations = {ALLOWED_NAMESPACES_ANNOTATION: allowed} if allowed else {}
+    resources = QueueResources(gpu=QueueResource(quota=quota))
+    return Queue(
+        metadata=Metadata(name="q", annotations=annotations),
+        spec=QueueSpec(parent_queue=under, resources=resources),
+        status=QueueStatus(**status),
+    )
+
+
+def test_queues_touch_gangs_when_other_gangs_may_use_them():
+    """Not when only what they may have changes, and least of all when their status does: each cycle writes it."""
+    world = World()
+    world.apply(PodGroup(metadata=Metadata(name="g")))
+    world.take_changes()
+    gangs = {("default", "g")}
+    for found, deleted, touched, changes in (
+        (queue(), False, gangs, 1),
+        (queue(allocated={"gpu": 1}), False, set(), 1),
+        (queue(quota=1), False, set(), 2),
+        (queue(quota=1, allowed="a"), False, gangs, 3),
+        (queue("top", quota=1, allowed="a"), False, gangs, 4),
+        (queue("top", quota=1, allowed="a", fair_share={"gpu": 1}), False, set(), 4),
+        (queue(), True, gangs, 5),
+    ):
+        world.apply(found, deleted=deleted)
+        assert world.take_changes()[0] == touched
+        assert world.queue_changes == changes
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "holds"),
+    [
+        pytest.param(pod(node="n", cpu="1"), {"cpu": 1000, "pods": 1}, id="of nobody"),
+        pytest.param(pod(node="n", cpu="1", scheduler="other", gang="g"), {"cpu": 1000, "pods": 1}, id="of another"),
+        pytest.param(pod(node="n", cpu="1", scheduler="kai-scheduler"), {"cpu": 1000, "pods": 1}, id="ours, no gang"),
+        pytest.param(pod(node="n", cpu="1", metadata=GONE), {"cpu": 1000, "pods": 1}, id="terminating"),
+        pytest.param(pod(node="n", cpu="1", gang="nobody"), {"cpu": 1000, "pods": 1}, id="of a gang that is not there"),
+        pytest.param(pod(node="n", cpu="1", gang="g"), {}, id="of a gang"),
+        pytest.param(pod(node="n", cpu="1", gang="g", metadata=GONE), {}, id="of a gang, terminating"),
+        pytest.param(pod(cpu="1"), {}, id="nowhere"),
+        pytest.param(pod(node="n", cpu="1", phase="Failed"), {}, id="ended"),
+    ],
+)
+def test_what_belongs_to_no_gang(given_pod, holds):
+    """Whether the PodGroup comes before the pod or after it."""
+    group = PodGroup(metadata=Metadata(name="g"))
+    for objects in ((given_pod, group), (group, given_pod), (group, given_pod, group)):
+        world = World()
+        for found in objects:
+            world.apply(found)
+        assert held(world, "n", OTHERS) == holds
+        world.apply(group, deleted=True)
+        assert held(world, "n", OTHERS) == held(world, "n")
+        world.apply(group, deleted=True)
+        world.apply(given_pod, deleted=True)
+        assert held(world, "n", OTHERS) == {}
+
+
 def test_tables_grow():
     room = Room()
     for index in range(100):
@@ -141,7 +243,7 @@ def test_tables_grow():
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["p0", "p1", "p2", "p3"]),
+        st.sampled_from(["p0", "p1", "p2", "p3", "group g"]),
         st.booleans(),
         st.sampled_from(["", "n0", "n1"]),
         st.sampled_from(["", "Running", "Succeeded", "Failed"]),
@@ -157,9 +259,11 @@ EVENTS = st.lists(
 def test_the_mirror_is_what_the_last_state_says(events):
     """Pod by pod, in any order, with repetitions: room and membership equal those made from the last state alone."""
     world = World()
-    last: dict[str, Pod] = {}
+    last: dict[str, Pod | PodGroup] = {}
     for name, deleted, where, phase, metadata, gang, cpus in events:
         made = pod(name, where, phase, gang, metadata=metadata, cpu=str(cpus))
+        if name == "group g":
+            made = PodGroup(metadata=Metadata(name="g"))
         world.apply(made, deleted=deleted)
         last.pop(name, None)
         if not deleted:
@@ -168,7 +272,7 @@ def test_the_mirror_is_what_the_last_state_says(events):
     for made in last.values():
         fresh.apply(made)
     resources = ["cpu", "pods"]
-    for table in (HELD, RELEASING):
+    for table in (HELD, RELEASING, OTHERS):
         found = world.room.table(table, world.room.rows(["n0", "n1"]), resources)
         assert found.tolist() == fresh.room.table(table, fresh.room.rows(["n0", "n1"]), resources).tolist()
         assert (found >= 0).all()

@@ -64,6 +64,13 @@ class QueueTree:
             self.children.setdefault(queue.spec.parent_queue, []).append(queue)
         self.cycle_of = self._cycles()
 
+    def cycle_in_words(self, name: str) -> str:
+        """The cycle that a queue is in, from it on; a long one in part."""
+        cycle = self.cycle_of[name]
+        start = cycle.index(name) if len(cycle) <= 6 else 0
+        way = cycle[start:] + cycle[:start] if len(cycle) <= 6 else [*cycle[:5], f"… {len(cycle) - 5} more …"]
+        return " → ".join([*way, way[0]])
+
     def _cycles(self) -> dict[str, list[str]]:
         """Per queue in a cycle, the cycle from it on; every queue is walked over once."""
         walk_of: dict[str, int] = {}

@@ -24,11 +24,8 @@ def check_queue(queue: Queue, report: Report, context: Context) -> None:
     if parent and parent not in tree.queues and context.queues is not None:
         hint = context.nearest_queue.hint(parent) or "its gangs are held until the parent exists"
         report.warn("spec.parentQueue", f"the queue {shown(parent)} does not exist", hint)
-    cycle = tree.cycle_of.get(queue.metadata.name)
-    if cycle:
-        start = cycle.index(queue.metadata.name) if len(cycle) <= 6 else 0
-        way = cycle[start:] + cycle[:start] if len(cycle) <= 6 else [*cycle[:5], f"… {len(cycle) - 5} more …"]
-        message = f"parents form a cycle: {' → '.join([*way, way[0]])}"
+    if queue.metadata.name in tree.cycle_of:
+        message = f"parents form a cycle: {tree.cycle_in_words(queue.metadata.name)}"
         report.error("spec.parentQueue", message, "one of them has no parent")
     _check_quota_sum(queue, tree, report, "")
     if context.admission and parent in tree.queues:

@@ -80,7 +80,7 @@ def said(plan: Plan) -> dict[str, Any]:
             "verdict": outcome.verdict.value,
             "satisfied": outcome.satisfied,
             "rows": {
-                node.name: (*row[:4], _path(snapshot, row.domain), row.preferred_met)
+                node.name: (*row[:4], _path(snapshot, row.domain), row.preferred_met, row.stale_since_ns)
                 for node, row in zip(gang.tree.nodes, outcome.rows, strict=True)
             },
             "reasons": [_reason(snapshot, gang, reason) for reason in outcome.reasons],
@@ -95,7 +95,36 @@ def said(plan: Plan) -> dict[str, Any]:
         )
         for nominated in (False, True)
     }
-    return {"outcomes": outcomes, "bound": pods[False], "nominated": pods[True]}
+    return {
+        "outcomes": outcomes,
+        "bound": pods[False],
+        "nominated": pods[True],
+        "evicted": sorted(_evicted(plan)),
+        "queues": {name: tuple(one) for name, one in zip(snapshot.queues.names, plan.queues, strict=False)},
+        "kept": {"/".join(snapshot.gangs[number].key): _kept(plan, number) for number in sorted(plan.kept)},
+    }
+
+
+def _evicted(plan: Plan) -> list[tuple[Any, ...]]:
+    """Every eviction: the pod, how, for whom, in which unit, and where its successor goes."""
+    snapshot, found = plan.snapshot, []
+    for one in plan.evictions:
+        gang = snapshot.gangs[one.gang]
+        whom = snapshot.gangs[one.beneficiary].key if one.beneficiary != NONE else ("", "")
+        unit = one.kind.name, gang.tree.nodes[one.row].name, one.considered, one.exact
+        to = snapshot.nodes[one.to] if one.to != NONE else ""
+        found.append((*gang.key, gang.placed[one.leaf].pods[one.pod], one.action, *whom, *unit, to))
+    return found
+
+
+def _kept(plan: Plan, number: int) -> list[tuple[Any, ...]]:
+    """The room that is kept for pods of a gang that were moved."""
+    snapshot = plan.snapshot
+    names = [node.name for node in snapshot.gangs[number].tree.nodes]
+    return [
+        (names[one.leaf], snapshot.asks[one.shape].tolist(), snapshot.nodes[one.node], one.since_ns)
+        for one in plan.kept[number]
+    ]
 
 
 def _path(snapshot: Snapshot, domain: tuple[int, int, int] | None) -> str:

@@ -223,7 +223,8 @@ def _machine(node: dict[str, Any]) -> Machine:
     return Machine(node["metadata"]["name"], room, node["metadata"].get("labels", {}), usable, taints)
 
 
-def _ask(pod: dict[str, Any]) -> dict[str, int]:
+def asked_by(pod: dict[str, Any]) -> dict[str, int]:
+    """What a pod takes of a node."""
     ask = {"pods": 1000}
     for container in pod["spec"]["containers"]:
         for name, value in container["resources"]["requests"].items():
@@ -234,7 +235,7 @@ def _ask(pod: dict[str, Any]) -> dict[str, int]:
 def _occupy(machines: dict[str, Machine], pod: dict[str, Any]) -> None:
     machine = machines.get(pod["spec"].get("nodeName", ""))
     if machine is not None:
-        for resource, asked in _ask(pod).items():
+        for resource, asked in asked_by(pod).items():
             machine.room[resource] = machine.room.get(resource, 0) - asked
 
 
@@ -242,7 +243,7 @@ def _member(pod: dict[str, Any], named: bool) -> Member:
     return Member(
         pod["metadata"]["name"],
         pod["metadata"]["labels"][LEAF] if named else "",
-        _ask(pod),
+        asked_by(pod),
         pod["spec"].get("nodeSelector", {}),
         pod["spec"].get("nodeName", ""),
         pod.get("status", {}).get("phase") == "Succeeded",

@@ -74,9 +74,28 @@ class Engine:
         simple = len(tried.refuted) == 1 and not barred
         return Attempt(None, tried.refuted[0] if simple else Choices(tuple(tried.refuted), tuple(barred.items())))
 
+    def wanted(self, progress: Progress, row: int, most: int = 1) -> list[Picked]:
+        """Pods per batch that an attempt for a tree node would place, in the order in which it would try them."""
+        bounds, found = Bounds(progress, row), list[Picked]()
+        kinds = _Kinds(progress) if most > 1 else None
+        for needs in Ways(progress.stock, bounds.barred, kinds).of(row):
+            extra = _floor(progress, needs) if row == 0 else 0
+            for counts in self._pods(progress, row, needs, extra, bounds.barred):
+                found += [counts] if counts else []
+                if len(found) >= most or counts is None:
+                    return found
+        return found
+
+    def place_all(self, problem: Problem, budget: Budget) -> tuple[Taking, ...] | None:
+        """Takes room for all parts of a question, or for none."""
+        return self._solve(problem, budget).takings
+
     def _one_leaf(self, progress: Progress, bounds: Bounds, budget: Budget) -> Attempt:
         """Pods of one shape: with its preference, a sum mostly tells; without, it is a question like others."""
         pods = progress.gang.tree.nodes[0].minimum - progress.present[0]
+        refused = progress.refusal({0: pods})
+        if refused is not None:
+            return Attempt(None, refused)
         part = Part(0, progress.gang.waiting[0].shape, pods)
         together = [*bounds.required, *(wish.bound for wish in bounds.wishes)]
         if is_simple(together):
@@ -100,7 +119,9 @@ class Engine:
             return Attempt(None, bounds.drift)
         left = len(pods) - progress.used[batch]
         left = left if most is None else min(left, most)
-        why: Proof | None = None
+        why: Proof | None = progress.refusal({batch: left})
+        while left > 0 and why is not None and progress.refusal({batch: left}) is not None:
+            left -= 1
         while left > 0 and budget.spend(_QUESTION):
             attempt = self._place([batch], Problem([Part(leaf, shape, left)], bounds.required), bounds, budget)
             if attempt.takings is not None:
@@ -160,6 +181,10 @@ class Engine:
         if signature in tried.seen:
             return
         tried.seen.add(signature)
+        refused = progress.refusal(counts)
+        if refused is not None:
+            tried.refuted.append(refused)
+            return
         attempt = self._place(list(counts), problem, bounds, budget, explain=explain)
         if attempt.takings is not None:
             tried.attempt = attempt
@@ -184,7 +209,7 @@ class Engine:
         """The minimums first, then pods one by one, the lightest first, until the floor is reached; often enough."""
         gang, trial = progress.gang, progress.copy()
         counts = next(self._pods(progress, 0, needs, 0, bounds.barred), None)
-        if counts is None:
+        if counts is None or progress.refusal(counts) is not None:
             return None
         mark = self.ledger.mark()
         parts = [Part(gang.waiting[b].leaf, gang.waiting[b].shape, n) for b, n in counts.items()]

@@ -1,304 +1,283 @@
 """One scheduling cycle, readable top to bottom: who is tried, in which order, and what becomes of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from muster.api.tree import NONE, satisfied
+from muster.plan.accounts import NOTHING
 from muster.plan.attempt import Attempt, Engine
+from muster.plan.books import Ask, Books, State
 from muster.plan.budget import Budget
-from muster.plan.invariants import Checker
+from muster.plan.evictor import Wanted, nobody
 from muster.plan.layout import BINPACK, over_nodes, slice_rows
-from muster.plan.ledger import Ledger, Taking
-from muster.plan.outcome import Code, Outcome, Outcomes, Placement, Plan, Reason, RowOutcome, Verdict
+from muster.plan.ledger import Taking
+from muster.plan.memory import Memory, Recall, Remembered
+from muster.plan.order import Line, Turn, turns_of
+from muster.plan.outcome import (
+    ACTIONS,
+    Action,
+    Code,
+    Eviction,
+    Outcome,
+    Outcomes,
+    Placement,
+    Plan,
+    Reason,
+    RowOutcome,
+    UnitKind,
+    Verdict,
+)
 from muster.plan.progress import Progress
-from muster.plan.proof import Proof
+from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
 from muster.plan.reasons import reason_of, reason_of_issue
-from muster.plan.tally import Settled, rows_of, whole_rows
+from muster.plan.stale import Clock, clocks_of
+from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
+from muster.plan.units import without
 from muster.snapshot.arrays import Gang, Key, Snapshot
-from muster.snapshot.room import Amounts
 
 # An undecided search may cost twice as much in the next cycle, up to so many times the first budget; then it rests
 # until the gang or the room changes.
 _MOST_PATIENCE = 16
-# A nomination lapses when nothing came of it for five minutes.
-_PATIENT_NS = 5 * 60 * 10**9
 # What everybody may spend, whatever others have spent: enough for every question that is not hard.
 _LEAST_STEPS, _LEAST_PER_BATCH = 200, 12
+# What part of a gang's steps each question may cost while victims are looked for.
+_PER_QUESTION = 4
+# So many choices of children are asked about by what they cost their queue.
+_MOST_CHOICES = 16
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How to place, and what a search may cost in steps."""
+    """How to place, what a search may cost in steps, and what may be done."""
 
     strategy: str = BINPACK
     steps_per_gang: int = 20_000
     steps_per_cycle: int = 30_000
     # Whether anything is placed beyond minimums.
     surplus: bool = True
-
-
-class Remembered(NamedTuple):
-    """What was said of a gang that did not fit; `steps` is what may be spent on it the next time."""
-
-    gang: Gang
-    proof: Proof | None
-    steps: int
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What one cycle hands to the next: no and unknown, and the outcomes of gangs that nobody had to look at.
-
-    No and unknown stand while the gang, and the room that it could use, stay as they are.
-    """
-
-    snapshot: Snapshot | None = None
-    room: Amounts = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
-    said: dict[Key, Remembered] = field(default_factory=dict)
-    # Gangs that have their minimum, and why their surplus waits.
-    surplus: dict[Key, tuple[Gang, tuple[Reason, ...]]] = field(default_factory=dict)
-    settled: Settled = field(default_factory=Settled)
+    actions: frozenset[str] = frozenset(ACTIONS)
 
 
 def schedule(snapshot: Snapshot, policy: Policy | None = None, memory: Memory | None = None) -> tuple[Plan, Memory]:
     """The plan for a snapshot. The same snapshot always gives the same plan."""
     cycle = _Cycle(snapshot, policy or Policy(), memory or Memory())
-    for (before, is_surplus, lone_shape), turns in groupby(cycle.order(), key=Turn.kind):
-        cycle.reserve(-before)
-        if lone_shape != NONE:
-            cycle.try_lone_pods([turn.gang for turn in turns], lone_shape)
-            continue
-        for turn in turns:
-            if is_surplus:
-                cycle.try_surplus(turn.gang)
-            else:
-                cycle.try_minimum(turn.gang)
+    cycle.place()
+    cycle.reap()
     return cycle.plan(), cycle.memory()
 
 
-class Turn(NamedTuple):
-    """When a gang is tried; turns sort in the order of the cycle."""
-
-    before: int
-    surplus: bool
-    order: tuple[int, str, str]
-    gang: int
-    lone_shape: int
-
-    def kind(self) -> tuple[int, bool, int]:
-        """Turns of one kind that follow one another may be taken together."""
-        return self.before, self.surplus, self.lone_shape
-
-
-class _State:
-    """What a cycle knows of one gang."""
-
-    def __init__(self, gang: Gang, snapshot: Snapshot) -> None:
-        self.gang = gang
-        self.progress = Progress(gang, snapshot)
-        self.verdict = Verdict.PLACED
-        self.reasons: list[Reason] = []
-        self.proof: Proof | None = None
-        self.steps = 0
-        # Ways to meet the minimum that were refuted.
-        self.ruled_out = 0
-        self.unknown_wishes: frozenset[int] = frozenset()
-        # Room is reserved for pods that are not placed.
-        self.nominated = False
-
-
 class _Cycle:
-    """Room and gangs while the cycle goes on."""
+    """Gangs while the cycle goes on."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, memory: Memory) -> None:
         self._snapshot, self._policy, self._memory = snapshot, policy, memory
+        self._recall = Recall(memory, snapshot)
+        self._books = Books(snapshot, policy.strategy, policy.actions)
         self._steps_left = policy.steps_per_cycle
-        self._now = Engine(snapshot, Ledger(snapshot), policy.strategy)
-        # Room that terminating pods still hold can be waited for.
-        self._soon: Engine | None = None
-        if snapshot.releasing.any():
-            self._soon = Engine(snapshot, Ledger(snapshot, releasing=True), policy.strategy)
-        self._checker = Checker(snapshot)
-        self._states: dict[int, _State] = {}
-        self._placements: list[Placement] = []
+        self._line = Line((), self._books.accounts)
         # Gangs of one pod that were placed many at a time.
         self._lone: set[int] = set()
+        # And those that were nominated many at a time.
+        self._served: set[int] = set()
+        # Clocks of what is below its minimum.
+        self._clocks: dict[int, list[Clock]] = {}
         self._said: dict[Key, Remembered] = {}
         self._idle: dict[Key, tuple[Gang, tuple[Reason, ...]]] = {}
-        self._grown = self._where_room_grew()
-        # Gangs with nominations by priority, and the room that is set aside for them until their turn.
-        self._nominated: dict[int, list[int]] = {}
-        self._reserved: dict[int, list[tuple[int, Taking]]] = {}
-        for number in snapshot.waiting:
-            gang = snapshot.gangs[number]
-            if gang.nominated and not gang.held and gang.ready[0] and not self._lapsed(gang):
-                self._nominated.setdefault(gang.priority, []).append(number)
 
-    def _lapsed(self, gang: Gang) -> bool:
-        """Whether room was reserved for so long that it is open to others again."""
-        since = gang.nominated_since_ns
-        return since > 0 and self._snapshot.now_ns - since > _PATIENT_NS
-
-    def reserve(self, priority: int) -> None:
-        """Room that gangs of this priority were nominated to is not taken by others of it, or of a lower one."""
-        for number in self._nominated.pop(priority, ()):
-            gang = self._snapshot.gangs[number]
-            self._reserved[number] = []
-            for batch, found in enumerate(gang.waiting):
-                nodes = [node for node in found.nominated if node != NONE]
-                if nodes:
-                    taking = Taking(found.shape, *np.unique(nodes, return_counts=True))
-                    self._reserved[number].append((batch, taking))
-                    self._take_in_all(taking, 1)
-
-    def _take_in_all(self, taking: Taking, sign: int) -> None:
-        for engine in (self._now, self._soon):
-            if engine is not None:
-                engine.ledger.give_back(taking, -sign)
-                if sign < 0:
-                    # More room than before: what did not fit may fit now.
-                    engine.refuted.clear()
-
-    def _release(self, number: int) -> list[tuple[int, Taking]]:
-        """The room that was set aside for a gang is there again; gives what it was."""
-        reserved = self._reserved.pop(number, [])
-        for _, taking in reserved:
-            self._take_in_all(taking, -1)
-        return reserved
-
-    def _nominated_before(self, number: int) -> Attempt | None:
-        """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
-        reserved = self._release(number)
-        if not reserved:
-            return None
-        progress = self._state(number).progress
-        counts = list(progress.present)
-        for batch, taking in reserved:
-            counts[progress.gang.waiting[batch].leaf] += int(taking.counts.sum())
-        if not satisfied(progress.gang.tree, counts)[0]:
-            return None
-        attempt = Attempt(tuple(reserved))
-        for nominated in (False, True):
-            for _, taking in reserved:
-                self._now.ledger.take(taking)
-            found = self._commit(number, attempt, self._now, self._soon, nominated=nominated, certain=False)
-            if found.takings is not None:
-                return found
-        return None
-
-    def order(self) -> list[Turn]:
-        """By priority, then minimums before surplus, then age, then name (SPEC §7)."""
-        turns = []
-        for number in self._snapshot.waiting:
-            gang = self._snapshot.gangs[number]
-            if gang.held or not gang.ready[0]:
+    def place(self) -> None:
+        """All turns, in the order of SPEC §7."""
+        if not self._policy.actions - {Action.STALE}:
+            return
+        books = self._books
+        self._line = Line(turns_of(self._snapshot, surplus=self._policy.surplus), books.accounts)
+        while (turn := self._line.pop()) is not None:
+            books.reserved.face(turn.priority)
+            if turn.gang in books.gone:
+                # Its room went to others: it comes back another time.
                 continue
-            if not gang.satisfied[0]:
-                turns.append(Turn(-gang.priority, False, gang.order, number, gang.lone_shape))
-            if gang.may_have_surplus and self._policy.surplus:
-                turns.append(Turn(-gang.priority, True, gang.order, number, NONE))
-        turns.sort()
-        return turns
+            if turn.lone_shape != NONE and Action.ALLOCATE in self._policy.actions:
+                self._try_lone_pods(*self._alike(turn), turn.lone_shape)
+            elif turn.surplus:
+                if self._try_surplus(books.state(turn.gang)):
+                    self._line.put_back(turn, self._snapshot.gangs[turn.gang])
+            else:
+                self._try_minimum(books.state(turn.gang))
 
-    def try_lone_pods(self, numbers: list[int], shape: int) -> None:
-        """Gangs of one pod each, all of one shape and next to one another in the order: as many as fit, at once."""
-        ledger = self._now.ledger
+    def _alike(self, turn: Turn) -> tuple[list[int], list[int]]:
+        """Gangs of one pod, all of one shape and next to one another in the order as if each of them were placed.
+
+        Those whose queue does not allow it come apart.
+        """
+        allowed: list[int] = []
+        refused: list[int] = []
+        following: Turn | None = turn
+        while following is not None:
+            (allowed if self._charge_lone(following.gang, 1) else refused).append(following.gang)
+            ahead = self._line.peek()
+            following = self._line.pop() if ahead is not None and ahead.is_like(turn) else None
+        return allowed, refused
+
+    def _charge_lone(self, number: int, sign: int, *, nominated: bool = False) -> bool:
+        """Charges a gang of one pod to its queue; not when the queue does not allow it."""
+        accounts, gang = self._books.accounts, self._snapshot.gangs[number]
+        row = self._books.queue_of(gang)
+        if row == NONE:
+            return True
+        cost = accounts.cost([(gang.lone_shape, 1)])
+        firm = cost if not gang.is_preemptible else NOTHING
+        if sign > 0 and accounts.refusal(row, cost, firm) is not None:
+            return False
+        accounts.charge(row, cost, firm, sign)
+        if nominated:
+            accounts.await_(row, cost, firm)
+        return True
+
+    def _try_lone_pods(self, numbers: list[int], refused: list[int], shape: int) -> None:
+        """As many of some gangs of one pod each as fit, at once; the others one by one."""
+        books, ledger = self._books, self._books.at_once.ledger
         fits = ledger.fits(shape)
         counts = over_nodes(fits, min(len(numbers), int(fits.sum())), self._policy.strategy, ledger.liked.get(shape))
         assert counts is not None
         nodes = np.repeat(np.arange(len(counts)), counts).tolist()
         placements = [Placement(number, 0, (0,), (node,), False) for number, node in zip(numbers, nodes, strict=False)]
-        if placements and not self._checker.faults_of_lone_pods(shape, placements):
+        if placements and not books.checker.faults_of_lone_pods(shape, placements):
             taking = Taking(shape, *slice_rows(np.arange(len(counts)), counts))
             ledger.take(taking)
-            if self._soon is not None:
-                self._soon.ledger.take(taking)
-            self._placements += placements
+            if books.soon is not None:
+                books.soon.ledger.take(taking)
+            books.placements += placements
             self._lone.update(numbers[: len(nodes)])
             numbers = numbers[len(nodes) :]
         for number in numbers:
-            self.try_minimum(number)
+            self._charge_lone(number, -1)
+        for number in (*self._displace_many(numbers, shape), *refused):
+            self._try_minimum(books.state(number))
 
-    def try_minimum(self, number: int) -> None:
+    def _displace_many(self, numbers: list[int], shape: int) -> list[int]:
+        """Room for gangs of one pod each in place of others, many at a time; gives those that still wait."""
+        books, gangs = self._books, self._snapshot.gangs
+        waiting: list[int] = []
+        for queue, alike in groupby(numbers, key=lambda number: gangs[number].queue):
+            group = list(alike)
+            wanted = [self._wanted_lone(number) for number in group]
+            many = len(group) > 1 and all(books.evictor.may_ask(one) for one in wanted)
+            if not many or not books.accounts.matter or queue not in self._snapshot.queues.row_of:
+                waiting += group
+                continue
+            while wanted and books.evictor.is_open(Action.CONSOLIDATE, wanted[0], books.open_soon()):
+                self._try_minimum(books.state(wanted.pop(0).number))
+            served = books.evictor.find_many(wanted, books.open_soon()) if wanted else []
+            if served and books.serve(served, shape):
+                self._served.update(one.number for one in served)
+                for one in served:
+                    self._charge_lone(one.number, 1, nominated=True)
+                self._line.moved({books.queue_of(gangs[one.gang]) for each in served for one in each.evictions})
+            waiting += [one.number for one in wanted if one.number not in self._served]
+        return waiting
+
+    def _wanted_lone(self, number: int) -> Wanted:
+        progress = self._books.state(number).progress
+        return Wanted(number, progress, 0, [{0: 1}], nobody, surplus=False)
+
+    def _try_minimum(self, state: State) -> None:
         """One attempt for exactly what the gang misses of its minimum, all or nothing."""
-        gang = self._snapshot.gangs[number]
-        state = self._state(number)
-        known = self._remembered(gang)
-        most = self._policy.steps_per_gang * _MOST_PATIENCE
-        if known is not None and (known.proof is not None or known.steps > most):
-            self._release(number)
-            self._fails(state, known)
-            return
+        gang, known = state.gang, self._recall.said(state.gang)
         steps = self._policy.steps_per_gang if known is None else known.steps
         budget = self._may_spend(steps, gang)
-        attempt = self._nominated_before(number)
-        if attempt is None:
-            attempt = self._try(number, partial(Engine.minimum, progress=state.progress, row=0, budget=budget))
-        self._spent(state, budget)
+        if known is not None and (known.proof is not None or steps > self._policy.steps_per_gang * _MOST_PATIENCE):
+            # Nothing has changed for it, except perhaps whom it may ask to go.
+            self._books.reserved.release(state.number)
+            attempt, said = Attempt(None, known.proof), known
+        else:
+            attempt = self._nominated_before(state) or self._try(
+                state, partial(Engine.minimum, progress=state.progress, row=0, budget=budget)
+            )
+            self._spent(state, budget)
+            # Who was given less than asked for asks for the same again.
+            said = Remembered(gang, attempt.proof, steps * 2 if budget.steps >= steps else steps)
         if attempt.takings is None:
             state.ruled_out = attempt.ruled_out
-            # Who was given less than asked for asks for the same again.
-            self._fails(state, Remembered(gang, attempt.proof, steps * 2 if budget.steps >= steps else steps))
+            if self._displace(state, attempt, 0, surplus=False) is None:
+                self._fails(state, said)
 
-    def try_surplus(self, number: int) -> None:
-        """Missing children, then extra pods, each by itself; one that does not fit never blocks another."""
-        state = self._state(number)
-        progress = state.progress
-        self._release(number)
+    def _nominated_before(self, state: State) -> Attempt | None:
+        """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
+        reserved, progress = self._books.reserved.release(state.number), state.progress
+        if not reserved or Action.ALLOCATE not in self._policy.actions:
+            return None
+        present = list(progress.present)
+        counts: dict[int, int] = {}
+        for batch, taking in reserved:
+            counts[batch] = counts.get(batch, 0) + int(taking.counts.sum())
+            present[progress.gang.waiting[batch].leaf] += int(taking.counts.sum())
+        if not satisfied(progress.gang.tree, present)[0] or progress.refusal(counts) is not None:
+            return None
+        return self._books.renew(state, reserved)
+
+    def _try_surplus(self, state: State) -> bool:
+        """Missing children, then extra pods, each by itself; one that does not fit never blocks another.
+
+        Where other queues are in line, no more at a time than the queue is due; whether there is more is told.
+        """
+        progress, books = state.progress, self._books
+        books.reserved.release(state.number)
         if state.verdict is not Verdict.PLACED or not satisfied(progress.gang.tree, progress.present)[0]:
-            return
-        known = self._memory.surplus.get(state.gang.key)
-        if known is not None and known[0] is state.gang and not self._grew_for(state.gang):
-            state.reasons += known[1]
-            self._idle[state.gang.key] = known
-            return
-        before, told = list(progress.used), len(state.reasons)
-        self._try_all_surplus(number, state)
-        if before == progress.used == [0] * len(before) and not self._reserved:
-            self._idle[state.gang.key] = (state.gang, tuple(state.reasons[told:]))
-
-    def _try_all_surplus(self, number: int, state: _State) -> None:
-        progress = state.progress
-        self._try_children(number, state)
+            return False
+        known = self._recall.surplus(state.gang)
+        if known is not None and not books.evictor.may_help(state.number, progress):
+            state.reasons += known
+            self._idle[state.gang.key] = (state.gang, known)
+            return False
+        before, told = sum(progress.used), len(state.reasons)
+        alone = self._line.is_alone(state.gang)
+        self._try_children(state, one=not alone)
         whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
+            if not alone and sum(progress.used) > before:
+                break
             if whole[found.leaf] and progress.used[batch] < len(found.pods):
-                self._try_extra(number, state, batch)
+                self._try_extra(state, batch, one=not alone)
+        if not alone and before < sum(progress.used) < sum(len(batch.pods) for batch in progress.gang.waiting):
+            # What does not fit is told when nothing more does.
+            state.reasons[told:] = [reason for reason in state.reasons[told:] if reason.code == Code.WAITING_FOR_ROOM]
+            return True
+        of_queues = any(reason.queue != NONE for reason in state.reasons[told:])
+        if not any(progress.used) and not books.reserved.anything and not of_queues:
+            self._idle[state.gang.key] = (state.gang, tuple(state.reasons[told:]))
+        return False
 
-    def _try_extra(self, number: int, state: _State, batch: int) -> None:
-        """As many pods of a batch as there is room for now, then as many as there will be."""
+    def _try_extra(self, state: State, batch: int, *, one: bool) -> None:
+        """As many pods of a batch as there is room for now, then soon, then one by one in place of others.
+
+        With `one`, no more than its queue is due of them, and at least one.
+        """
         progress, found = state.progress, state.gang.waiting[batch]
         budget = self._may_spend(self._policy.steps_per_gang, state.gang)
-        attempt = Attempt(())
+        row, most = self._books.queue_of(state.gang), None
+        if one and row != NONE:
+            each = self._books.accounts.cost([(found.shape, 1)])
+            most = max(1, self._books.accounts.within_share(row, each))
+        ask = partial(Engine.surplus, progress=progress, batch=batch, budget=budget, most=most)
+        attempt, before = Attempt(()), progress.used[batch]
         while attempt.takings is not None and progress.used[batch] < len(found.pods):
-            attempt = self._try(number, partial(Engine.surplus, progress=progress, batch=batch, budget=budget))
+            if one and progress.used[batch] > before:
+                break
+            attempt = self._try(state, ask)
+            if attempt.takings is None:
+                attempt = self._displace(state, attempt, found.leaf, surplus=True, batch=batch) or attempt
         self._spent(state, budget)
         if attempt.takings is None:
             self._surplus_waits(state, attempt.proof, found.leaf)
 
-    def _surplus_waits(self, state: _State, proof: Proof | None, row: int) -> None:
-        """The reason is about the unit that waits, also where a hold around it is what is short of room."""
-        reason = reason_of(proof, row, surplus=True)
-        inside = row <= reason.row < state.gang.tree.ends[row]
-        state.reasons.append(reason if inside else reason._replace(row=row))
+    def _try_children(self, state: State, *, one: bool) -> None:
+        """Optional children, whole or not at all; one that is placed may have optional children of its own.
 
-    def _may_spend(self, steps: int, gang: Gang) -> Budget:
-        """Steps for one gang, out of those for the whole cycle."""
-        least = _LEAST_STEPS + _LEAST_PER_BATCH * len(gang.waiting)
-        return Budget(max(least, min(steps, self._steps_left)))
-
-    def _spent(self, state: _State, budget: Budget) -> None:
-        state.steps += budget.spent
-        self._steps_left -= budget.spent
-
-    def _try_children(self, number: int, state: _State) -> None:
-        """Optional children, whole or not at all; one that is placed may have optional children of its own."""
+        With `one`, no more than one of them.
+        """
         progress, nodes = state.progress, state.gang.tree.nodes
         whole = whole_rows(progress)
         for row in range(1, len(nodes)):
@@ -310,159 +289,179 @@ class _Cycle:
                 continue
             budget = self._may_spend(self._policy.steps_per_gang, state.gang)
             before = list(progress.present[row : state.gang.tree.ends[row]])
-            attempt = self._try(number, partial(Engine.minimum, progress=progress, row=row, budget=budget))
+            attempt = self._try(state, partial(Engine.minimum, progress=progress, row=row, budget=budget))
             self._spent(state, budget)
+            if attempt.takings is None:
+                attempt = self._displace(state, attempt, row, surplus=True) or attempt
             if attempt.takings is None:
                 self._surplus_waits(state, attempt.proof, row)
             elif before != progress.present[row : state.gang.tree.ends[row]]:
                 # Bound, not only nominated.
                 whole_rows(progress, row, whole)
+            if one and attempt.takings:
+                return
 
-    def _try(self, number: int, ask: Callable[[Engine], Attempt]) -> Attempt:
+    def _surplus_waits(self, state: State, proof: Proof | None, row: int) -> None:
+        """The reason is about the unit that waits, also where a hold around it is what is short of room."""
+        if Action.ALLOCATE not in self._policy.actions:
+            return
+        reason = reason_of(proof, row, surplus=True)
+        inside = row <= reason.row < state.gang.tree.ends[row]
+        state.reasons.append(reason if inside else reason._replace(row=row))
+
+    def _may_spend(self, steps: int, gang: Gang) -> Budget:
+        """Steps for one gang, out of those for the whole cycle."""
+        least = _LEAST_STEPS + _LEAST_PER_BATCH * len(gang.waiting)
+        return Budget(max(least, min(steps, self._steps_left)))
+
+    def _spent(self, state: State, budget: Budget) -> None:
+        state.steps += budget.spent
+        self._steps_left -= budget.spent
+
+    def _try(self, state: State, ask: Ask) -> Attempt:
         """Now, else when the terminating pods are gone: then the whole attempt is nominated, and nothing is bound."""
-        attempt = self._ask(number, self._now, ask)
+        books = self._books
+        if Action.ALLOCATE not in self._policy.actions:
+            return Attempt(None)
+        attempt = books.ask(state, books.at_once, ask)
         if attempt.takings is not None:
-            return self._commit(number, attempt, self._now, self._soon, nominated=False)
-        if self._soon is None:
+            return books.bind(state, attempt)
+        if books.soon is None or is_refused(attempt.proof):
             return attempt
-        later = self._ask(number, self._soon, ask)
-        if later.takings is not None:
-            return self._commit(number, later, self._soon, self._now, nominated=True)
-        return later
+        later = books.ask(state, books.soon, ask)
+        return books.nominate(state, later) if later.takings is not None else later
 
-    def _ask(self, number: int, engine: Engine, ask: Callable[[Engine], Attempt]) -> Attempt:
-        """A defect of ours costs one gang its turn, and is told; never the cycle."""
-        mark = engine.ledger.mark()
+    def _displace(self, state: State, failed: Attempt, row: int, *, surplus: bool, batch: int = NONE) -> Attempt | None:
+        """Room for a tree node's minimum, or for one pod of a batch, in place of others (SPEC §8); None without it."""
+        if isinstance(failed.proof, Refused) and failed.proof.quota:
+            # A quota is about what stays: nobody's leaving helps.
+            return None
+        progress, books = state.progress, self._books
+        steps = max(1, self._policy.steps_per_gang // _PER_QUESTION)
+
+        def ask(engine: Engine, progress: Progress) -> Attempt:
+            if batch != NONE:
+                return engine.surplus(progress, batch, Budget(steps), most=1)
+            return engine.minimum(progress, row, Budget(steps))
+
+        if Action.ALLOCATE not in self._policy.actions and self._fits_as_it_is(state, partial(ask, progress=progress)):
+            return None
+        choices = [{batch: 1}] if batch != NONE else books.at_once.wanted(progress, row, _MOST_CHOICES)
+        wanted = Wanted(state.number, progress, row, choices, ask, surplus)
+        if not books.evictor.may_ask(wanted):
+            return None
         try:
-            return ask(engine)
+            sacrifice = books.evictor.find(wanted, books.open_soon())
         except Exception as error:
-            engine.ledger.rewind(mark)
-            what = f"{type(error).__name__}: {str(error)[:100]}"
-            self._state(number).reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=what))
-            return Attempt(None)
+            state.tell(error)
+            return None
+        if sacrifice is None:
+            return None
+        found = books.evict(state, sacrifice)
+        self._line.moved({books.queue_of(self._snapshot.gangs[one.gang]) for one in sacrifice.evictions})
+        return found if found.takings is not None else None
 
-    def _commit(
-        self,
-        number: int,
-        attempt: Attempt,
-        engine: Engine,
-        other: Engine | None,
-        *,
-        nominated: bool,
-        certain: bool = True,
-    ) -> Attempt:
-        """The decision stands when the checker finds nothing wrong with it; otherwise it never was.
+    def _fits_as_it_is(self, state: State, ask: Ask) -> bool:
+        """Whether nobody has to go for it."""
+        engine = self._books.open_soon()
+        mark = engine.ledger.mark()
+        found = self._books.ask(state, engine, ask).takings is not None
+        engine.ledger.rewind(mark)
+        return found
 
-        When we were certain of it, that is a defect and is told.
-        """
-        state = self._state(number)
-        assert attempt.takings is not None
-        placements = []
-        used = dict(enumerate(state.progress.used))
-        for batch, taking in attempt.takings:
-            nodes = taking.pods
-            pods = range(used[batch], used[batch] + len(nodes))
-            used[batch] += len(nodes)
-            nominated_to = state.gang.waiting[batch].nominated
-            placements.append(Placement(number, batch, tuple(pods), _matched(pods, nodes, nominated_to), nominated))
-        faults = self._checker.faults(number, placements)
-        if faults:
-            for _, taking in attempt.takings:
-                engine.ledger.give_back(taking)
-            if certain:
-                state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
-            return Attempt(None)
-        was_whole = satisfied(state.gang.tree, state.progress.present)[0] if nominated else False
-        for placement in placements:
-            if nominated:
-                state.progress.reserve(placement.batch, placement.nodes)
-            else:
-                state.progress.place(placement.batch, placement.nodes)
-        if other is not None:
-            for _, taking in attempt.takings:
-                other.ledger.take(taking)
-        if nominated:
-            row = min(state.gang.waiting[batch].leaf for batch, _ in attempt.takings) if was_whole else 0
-            state.reasons.append(Reason(Code.WAITING_FOR_ROOM, row, surplus=was_whole))
-        state.nominated |= nominated
-        state.unknown_wishes |= attempt.unknown_wishes
-        self._placements += placements
-        return attempt
-
-    def _fails(self, state: _State, said: Remembered) -> None:
+    def _fails(self, state: State, said: Remembered) -> None:
         state.verdict = Verdict.UNDECIDED if said.proof is None else Verdict.INFEASIBLE
         state.proof = said.proof
+        if is_refused(said.proof):
+            state.verdict, state.proof = Verdict.HELD, None
+        elif Action.ALLOCATE not in self._policy.actions:
+            state.verdict = Verdict.HELD
+            state.reasons.append(Reason(Code.NOT_TRIED, 0, detail=f"add {Action.ALLOCATE} to --actions"))
         if not state.reasons:
             reason = reason_of(said.proof, 0)
             if said.proof is None:
                 reason = reason._replace(steps=state.steps, ruled_out=state.ruled_out)
             state.reasons.append(reason)
-        if not self._reserved:
+        firm = state.verdict is not Verdict.HELD and not mentions_queue(said.proof)
+        if firm and not self._books.reserved.anything:
             # While room is set aside for others, a no may be theirs, and is not remembered.
             self._said[state.gang.key] = said
 
-    def _state(self, number: int) -> _State:
-        if number not in self._states:
-            self._states[number] = _State(self._snapshot.gangs[number], self._snapshot)
-        return self._states[number]
-
-    def _where_room_grew(self) -> npt.NDArray[np.bool_] | None:
-        """Nodes that have more room than when the last cycle ended; None when everything is new."""
-        before, now = self._memory.snapshot, self._snapshot
-        if before is None or before.nodes is not now.nodes or before.resources != now.resources:
-            return None
-        more: npt.NDArray[np.bool_] = now.free + now.releasing > self._memory.room
-        grown: npt.NDArray[np.bool_] = np.logical_or.reduce(more, axis=1)
-        return grown
-
-    def _remembered(self, gang: Gang) -> Remembered | None:
-        """What was said of the gang, if it still holds."""
-        known = self._memory.said.get(gang.key)
-        if known is None or known.gang is not gang or self._grew_for(gang):
-            return None
-        return known
-
-    def _grew_for(self, gang: Gang) -> bool:
-        """Whether a node that the gang could use has more room than when the last cycle ended."""
-        if self._grown is None:
-            return True
-        if not self._grown.any():
-            return False
-        return any((self._grown & self._snapshot.allowed[batch.shape]).any() for batch in gang.waiting)
+    def reap(self) -> None:
+        """Gangs, and children, that stayed below their minimum for too long, go (SPEC §8)."""
+        if Action.STALE not in self._policy.actions:
+            return
+        snapshot, books = self._snapshot, self._books
+        for number, gang in enumerate(snapshot.gangs):
+            if not gang.placed or gang.is_single or number in books.gone or all(gang.satisfied):
+                continue
+            state = books.states.get(number)
+            if any(issue.code == Code.INVALID for issue in gang.held) or (state is not None and state.nominated):
+                continue
+            present = state.progress.present if state is not None else gang.present
+            clocks = list(clocks_of(gang, present, snapshot.now_ns, self._recall.last_ns))
+            if clocks:
+                self._clocks[number] = clocks
+            for clock in clocks:
+                pods = [
+                    Eviction(number, leaf, at, Action.STALE, row=clock.row)
+                    for leaf in gang.tree.leaves_below(clock.row)
+                    for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
+                ]
+                allowed = clock.due and books.evictor.is_undisturbed(pods)
+                if allowed and not books.checker.faults_of_stale(pods):
+                    books.evictor.take((), pods)
+                    books.leave(pods)
 
     def plan(self) -> Plan:
         """Everything that was decided."""
-        tried = {number: self._outcome(state) for number, state in self._states.items()}
-        tried.update((number, self._lone_outcome(number)) for number in self._lone)
-        settled = partial(self._memory.settled.of, snapshot=self._snapshot)
-        return Plan(self._snapshot, Outcomes(self._snapshot.gangs, tried, settled), tuple(self._placements))
+        books, snapshot = self._books, self._snapshot
+        tried = {number: self._outcome(state) for number, state in books.states.items()}
+        tried.update((number, self._lone_outcome(number)) for number in (*self._lone, *self._served))
+        lost: dict[int, list[Eviction]] = {}
+        for one in books.evictions:
+            lost.setdefault(one.gang, []).append(one)
+
+        def untried(number: int) -> Outcome:
+            if number in lost or number in self._clocks:
+                return self._after_loss(number, None, lost.get(number, ()))
+            return self._memory.settled.of(snapshot.gangs[number], snapshot)
+
+        for number in [number for number in tried if number in lost or number in self._clocks]:
+            tried[number] = self._after_loss(number, tried[number], lost.get(number, ()))
+        outcomes = Outcomes(len(snapshot.gangs), tried, untried)
+        queues = books.accounts.outcomes() if snapshot.queues.written else ()
+        return Plan(snapshot, outcomes, tuple(books.placements), tuple(books.evictions), queues, books.kept())
+
+    def _after_loss(self, number: int, tried: Outcome | None, evictions: Sequence[Eviction]) -> Outcome:
+        """A gang that lost pods, or waits with less than it needs: what is left of it, and since when."""
+        snapshot = self._snapshot
+        if tried is None or evictions:
+            gone = {(one.leaf, one.pod) for one in evictions}
+            tried = outcome_of_untried(without(snapshot.gangs[number], gone), snapshot)
+        rows = list(tried.rows)
+        for clock in self._clocks.get(number, ()):
+            rows[clock.row] = rows[clock.row]._replace(stale_since_ns=clock.since_ns)
+        lost: dict[object, Reason] = {}
+        for one in evictions:
+            for_whom = "/".join(snapshot.gangs[one.beneficiary].key) if one.beneficiary != NONE else ""
+            part = one.kind < UnitKind.WHOLE_GANG or one.row > 0
+            reason = Reason(Code.EVICTED, one.row, detail=one.action, pod=for_whom, surplus=part)
+            lost.setdefault((one.row, one.action, one.beneficiary), reason)
+        return replace(tried, rows=tuple(rows), reasons=(*lost.values(), *tried.reasons))
 
     def _lone_outcome(self, number: int) -> Outcome:
         gang = self._snapshot.gangs[number]
-        row = RowOutcome(True, 1, 0, gang.counts[0].total, None, None)
-        return Outcome(Verdict.PLACED, True, (row,), tuple(map(reason_of_issue, gang.notes)))
+        placed = number in self._lone
+        row = RowOutcome(placed, int(placed), int(not placed), gang.counts[0].total, None, None)
+        waits = [] if placed else [Reason(Code.WAITING_FOR_ROOM)]
+        return Outcome(Verdict.PLACED, placed, (row,), (*waits, *map(reason_of_issue, gang.notes)))
 
-    def _outcome(self, state: _State) -> Outcome:
+    def _outcome(self, state: State) -> Outcome:
         rows = rows_of(state.progress, state.unknown_wishes)
         reasons = [*state.reasons, *map(reason_of_issue, state.gang.notes)]
         return Outcome(state.verdict, rows[0].satisfied, rows, tuple(reasons), state.proof, state.steps)
 
     def memory(self) -> Memory:
         """What the next cycle may know of this one."""
-        return Memory(self._snapshot, self._checker.room, self._said, self._idle, self._memory.settled)
-
-
-def _matched(pods: range, nodes: list[int], nominated: tuple[int, ...]) -> tuple[int, ...]:
-    """The nodes, given to the pods such that a pod that was nominated to one of them gets it."""
-    wanted = [nominated[pod] for pod in pods]
-    if max(wanted) == NONE:
-        return tuple(nodes)
-    left = list(nodes)
-    found: list[int] = []
-    for node in wanted:
-        if node in left:
-            left.remove(node)
-            found.append(node)
-        else:
-            found.append(NONE)
-    return tuple(node if node != NONE else left.pop(0) for node in found)
+        return Memory(self._snapshot, self._books.checker.room, self._said, self._idle, self._memory.settled)

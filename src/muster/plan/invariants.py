@@ -1,12 +1,13 @@
 """The independent checker (SPEC §11): judges decisions by the snapshot alone and shares no code with what made them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from muster.api.tree import NONE, satisfied
-from muster.plan.outcome import Placement
+from muster.plan.leaving import Charged, Leaving
+from muster.plan.outcome import Action, Eviction, Placement
 from muster.snapshot.arrays import Hold, Snapshot
 from muster.snapshot.room import Amounts
 
@@ -18,6 +19,8 @@ class Checker:
         self._snapshot = snapshot
         self._free = snapshot.free.copy()
         self._with_releasing = snapshot.free + snapshot.releasing
+        # What evictions of this cycle free.
+        self._vacated = np.zeros_like(snapshot.free)
         # Per gang: the domains that the pods of every required hold are in, and the holds of every leaf.
         self._domains: dict[int, dict[int, set[int]]] = {}
         self._holds_of: dict[int, dict[int, list[int]]] = {}
@@ -25,10 +28,81 @@ class Checker:
         self._satisfied: set[int] = set()
         # Pods that were bound in this cycle, by gang and leaf.
         self._counted: dict[int, dict[int, int]] = {}
+        self._leaving = Leaving(snapshot)
+        self._charged = Charged(snapshot)
         self._bound: dict[int, dict[int, set[int]]] = {}
 
-    def faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
-        """What is wrong with these decisions for a gang; when nothing is, they are entered in the account."""
+    def faults(self, gang: int, placements: Sequence[Placement], evictions: Sequence[Eviction] = ()) -> list[str]:
+        """What is wrong with these decisions for a gang; when nothing is, they are entered in the account.
+
+        `evictions` make the room for it.
+        """
+        if not evictions:
+            return self._faults(gang, placements)
+        wrong = [*self._leaving.faults(evictions), *self._rightful([gang], evictions)]
+        self._leave(evictions, 1)
+        wrong += self._faults(gang, placements)
+        wrong += self._moved(evictions) if not wrong else []
+        if wrong:
+            self._leave(evictions, -1)
+        else:
+            self._leaving.enter(evictions)
+        return wrong
+
+    def _leave(self, evictions: Sequence[Eviction], sign: int) -> None:
+        """Pods leave their nodes and queues, or with sign -1 do not after all."""
+        if evictions:
+            self._free_up(evictions, sign)
+            self._charged.leave([one for one in evictions if one.to == NONE], sign)
+
+    def faults_of_stale(self, evictions: Sequence[Eviction]) -> list[str]:
+        """The same for pods that go for nobody, because what they belong to is below its minimum."""
+        wrong = self._leaving.faults(evictions, stale=True)
+        if not wrong:
+            self._free_up(evictions, 1)
+            self._leaving.enter(evictions)
+        return wrong
+
+    def _free_up(self, evictions: Sequence[Eviction], sign: int) -> None:
+        gangs = self._snapshot.gangs
+        here = [(gangs[one.gang].placed[one.leaf], one.pod) for one in evictions]
+        asked = self._snapshot.asks[[placed.shapes[pod] for placed, pod in here]]
+        for room in (self._with_releasing, self._vacated):
+            np.add.at(room, [placed.nodes[pod] for placed, pod in here], sign * asked)
+
+    def _rightful(self, winners: Collection[int], evictions: Sequence[Eviction]) -> list[str]:
+        """6. Nobody is evicted without a beneficiary; preemption is for higher priorities of the same queue."""
+        gangs, wrong = self._snapshot.gangs, []
+        for one in evictions:
+            if one.beneficiary not in winners or one.gang == one.beneficiary:
+                wrong.append("a pod goes for nobody, or for itself")
+                continue
+            victim, winner = gangs[one.gang], gangs[one.beneficiary]
+            same = victim.queue == winner.queue
+            if one.action == Action.PREEMPT and not (same and victim.priority < winner.priority):
+                wrong.append(f"{victim.key[1]} is preempted by one that may not")
+            if one.action == Action.RECLAIM and same:
+                wrong.append(f"{victim.key[1]} is reclaimed inside its own queue")
+            if (one.action == Action.CONSOLIDATE) != (one.to != NONE):
+                wrong.append(f"a pod of {victim.key[1]} is moved nowhere")
+        return wrong
+
+    def _moved(self, evictions: Sequence[Eviction]) -> list[str]:
+        """Who is moved has a place, where it may go and where there is room; it is taken."""
+        wrong = []
+        for one in evictions:
+            if one.to == NONE:
+                continue
+            shape = self._snapshot.gangs[one.gang].placed[one.leaf].shapes[one.pod]
+            ask = self._snapshot.asks[shape]
+            short = (ask > 0) & (self._with_releasing[one.to] < ask)
+            if short.any() or not self._snapshot.allowed[shape][one.to]:
+                wrong.append("a moved pod has no place")
+            self._with_releasing[one.to] -= ask
+            self._free[one.to] -= ask
+        return wrong
+
+    def _faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         nodes, asked = self._asked(gang, placements)
         drift, domains = self._together(gang, placements)
         found = [
@@ -40,6 +114,7 @@ class Checker:
         ]
         if self._snapshot.gangs[gang].held:
             found.append("the gang is held")
+        found += self._charged.faults(gang, placements) if not found else []
         if not found:
             self._free[nodes] -= asked
             self._with_releasing[nodes] -= asked
@@ -47,15 +122,31 @@ class Checker:
             self._enter(gang, placements)
         return found
 
-    def faults_of_lone_pods(self, shape: int, placements: Sequence[Placement]) -> list[str]:
-        """The same for many gangs of one pod each, all of one shape."""
+    def faults_of_lone_pods(
+        self, shape: int, placements: Sequence[Placement], evictions: Sequence[Eviction] = ()
+    ) -> list[str]:
+        """The same for many gangs of one pod each, all of one shape; nominated when others leave for them."""
+        wrong = []
+        if evictions:
+            winners = {placement.gang for placement in placements}
+            wrong += [*self._leaving.faults(evictions), *self._rightful(winners, evictions)]
+            self._leave(evictions, 1)
+        wrong += self._faults_of_lone_pods(shape, placements, nominated=bool(evictions)) if not wrong else []
+        if not wrong:
+            self._leaving.enter(evictions)
+        elif evictions:
+            self._leave(evictions, -1)
+        return wrong
+
+    def _faults_of_lone_pods(self, shape: int, placements: Sequence[Placement], *, nominated: bool) -> list[str]:
         snapshot = self._snapshot
         ask = snapshot.asks[shape]
         wrong = []
         counts = np.bincount([placement.nodes[0] for placement in placements], minlength=len(snapshot.nodes))
         nodes = np.flatnonzero(counts)
         asked = counts[nodes, None] * ask
-        if ((asked > 0) & (self._free[nodes] < asked)).any():
+        free = self._with_releasing if nominated else self._free
+        if ((asked > 0) & (free[nodes] < asked)).any():
             wrong.append("a node has not enough")
         if not snapshot.allowed[shape][nodes].all():
             wrong.append("a pod is sent where it may not go")
@@ -64,10 +155,11 @@ class Checker:
             batch = gang.waiting[0]
             alone = batch.shape == shape and len(batch.pods) == 1 and placement.gang not in self._bound
             whole = not gang.holds and len(gang.tree.nodes) == 1 and gang.tree.nodes[0].minimum <= 1
-            if not (alone and whole and placement[1:3] == (0, (0,)) and not placement.nominated):
+            if not (alone and whole and placement[1:3] == (0, (0,)) and placement.nominated == nominated):
                 wrong.append("a gang is not just one pod")
         if len({placement.gang for placement in placements}) < len(placements):
             wrong.append("a gang is sent twice")
+        wrong += [] if wrong else self._charged.faults_of_lone_pods(placements)
         if not wrong:
             self._free[nodes] -= asked
             self._with_releasing[nodes] -= asked
@@ -76,8 +168,8 @@ class Checker:
 
     @property
     def room(self) -> Amounts:
-        """What is left of everything, the room of terminating pods included."""
-        return self._with_releasing
+        """What everybody was offered and nobody took: the room of terminating pods, not that of evicted ones."""
+        return self._with_releasing - self._vacated
 
     def _room(self, nodes: list[int], asked: Amounts, *, nominated: bool) -> list[str]:
         """1. No decision over-commits a node in any resource, pods included."""

@@ -3,13 +3,13 @@
 import enum
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, overload
 
 from muster.api.tree import NONE
 from muster.plan.model import Dimension
 from muster.plan.proof import Proof
-from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.arrays import Gang, Kept, Snapshot
 
 
 class Verdict(enum.Enum):
@@ -26,13 +26,22 @@ class Code:
 
     INVALID = "Invalid"
     QUEUE_NOT_FOUND = "QueueNotFound"
+    QUEUE_FORBIDDEN = "QueueForbidden"
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    QUEUE_ORPHANED = "QueueOrphaned"
+    QUEUE_CYCLE = "QueueCycle"
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"
     LEVEL_NOT_FOUND = "LevelNotFound"
     PRIORITY_NOT_FOUND = "PriorityClassNotFound"
     UNSUPPORTED = "Unsupported"
     SET_ASIDE = "SetAside"
     BAD_POD = "BadPod"
+    NOT_TRIED = "NotTried"
     WAITING_FOR_PODS = "WaitingForPods"
+    # More than its queue may ever have of it; more than may be non-preemptible; as much, but others have it now.
+    OVER_LIMIT = "OverLimit"
+    OVER_QUOTA = "OverQuota"
+    WAITING_FOR_QUOTA = "WaitingForQuota"
     TOPOLOGY_DRIFT = "TopologyDrift"
     INSUFFICIENT = "InsufficientResources"
     NOT_ENOUGH_IN_DOMAIN = "NotEnoughInDomain"
@@ -40,6 +49,7 @@ class Code:
     NO_ARRANGEMENT = "NoArrangement"
     SEARCH_BUDGET = "SearchBudgetSpent"
     WAITING_FOR_ROOM = "WaitingForRoom"
+    EVICTED = "Evicted"
     SCHEDULER_ERROR = "SchedulerError"
 
 
@@ -67,6 +77,9 @@ class Reason(NamedTuple):
     detail: str = ""
     pod: str = ""
     surplus: bool = False
+    # What a queue does not allow: `asked` of the resource, where `best` is left of `total`; in base units.
+    queue: int = NONE
+    charge: int = NONE
 
 
 class Placement(NamedTuple):
@@ -82,6 +95,57 @@ class Placement(NamedTuple):
     nominated: bool
 
 
+class Action:
+    """What a cycle may do (SPEC §10)."""
+
+    ALLOCATE = "allocate"
+    CONSOLIDATE = "consolidate"
+    RECLAIM = "reclaim"
+    PREEMPT = "preempt"
+    STALE = "stale"
+
+
+ACTIONS = (Action.ALLOCATE, Action.CONSOLIDATE, Action.RECLAIM, Action.PREEMPT, Action.STALE)
+
+
+class UnitKind(enum.IntEnum):
+    """What goes at once (SPEC §8), the least first."""
+
+    LEFTOVER = 0
+    SURPLUS_POD = 1
+    SURPLUS_CHILD = 2
+    WHOLE_GANG = 3
+
+
+class Eviction(NamedTuple):
+    """A placed pod (by gang, leaf and place in the leaf) that goes, by an action, for a gang or for nobody (NONE).
+
+    `row` is the tree node that goes with it: the leaf of a single pod, a surplus child, the root for a whole gang. `to`
+    is the node where room is kept for its successor, when it is only moved. `considered` units were there to choose
+    from; `exact` when every choice of them was looked at.
+    """
+
+    gang: int
+    leaf: int
+    pod: int
+    action: str
+    beneficiary: int = NONE
+    kind: UnitKind = UnitKind.WHOLE_GANG
+    row: int = 0
+    to: int = NONE
+    considered: int = 0
+    exact: bool = False
+
+
+class QueueOutcome(NamedTuple):
+    """One queue after the cycle, per charge (`queues.CHARGES`) in base units."""
+
+    requested: tuple[int, ...]
+    allocated: tuple[int, ...]
+    non_preemptible: tuple[int, ...]
+    fair_share: tuple[int, ...]
+
+
 class RowOutcome(NamedTuple):
     """One tree node after the cycle. `domain` is (topology, level, domain) of the constraint that stands on it."""
 
@@ -91,6 +155,8 @@ class RowOutcome(NamedTuple):
     total: int
     domain: tuple[int, int, int] | None
     preferred_met: bool | None
+    # Since when it has been below its minimum by a loss; 0 when it is not.
+    stale_since_ns: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +174,11 @@ class Outcome:
 class Outcomes(Sequence[Outcome]):
     """One outcome per gang, in the order of the snapshot. Those of gangs that nobody tried are made when asked for."""
 
-    def __init__(self, gangs: Sequence[Gang], tried: Mapping[int, Outcome], settled: Callable[[Gang], Outcome]) -> None:
-        self._gangs, self._tried, self._settled = gangs, tried, settled
+    def __init__(self, gangs: int, tried: dict[int, Outcome], untried: Callable[[int], Outcome]) -> None:
+        self._gangs, self._tried, self._untried = gangs, tried, untried
 
     def __len__(self) -> int:
-        return len(self._gangs)
+        return self._gangs
 
     @overload
     def __getitem__(self, at: int) -> Outcome: ...
@@ -123,16 +189,21 @@ class Outcomes(Sequence[Outcome]):
             return [self[number] for number in range(len(self))[at]]
         number = range(len(self))[at]
         found = self._tried.get(number)
-        return found if found is not None else self._settled(self._gangs[number])
+        return found if found is not None else self._untried(number)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to do: outcomes in the order of the snapshot's gangs, placements in the order in which they were found."""
+    """What to do: outcomes in the order of the snapshot's gangs, placements and evictions as they were found."""
 
     snapshot: Snapshot
     outcomes: Outcomes
     placements: tuple[Placement, ...]
+    evictions: tuple[Eviction, ...] = ()
+    # In the order of the snapshot's queues.
+    queues: tuple[QueueOutcome, ...] = ()
+    # Per gang that has any: the room that stays kept for its moved pods.
+    kept: Mapping[int, tuple[Kept, ...]] = field(default_factory=dict)
 
     def of(self, key: tuple[str, str]) -> tuple[Gang, Outcome]:
         """One gang and what came of it. Raises KeyError."""

@@ -1,12 +1,12 @@
 """A gang while a cycle goes on: what is placed, what still waits, and which domains that pins."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from muster.api.tree import NONE
 from muster.plan.demand import Stock
 from muster.plan.problem import Bound
-from muster.plan.proof import Drift
+from muster.plan.proof import Drift, Refused
 from muster.snapshot.arrays import Gang, Hold, Snapshot
 
 # No domain has this number: a bound that is pinned there can't be met, and everybody sees it at once.
@@ -28,11 +28,15 @@ class Pins(NamedTuple):
     preferred: set[int]
 
 
+# What the gang's queue says to so many more pods of each batch: nothing, or no.
+Permit = Callable[["Progress", Mapping[int, int]], Refused | None]
+
+
 class Progress:
     """A gang during a cycle: what is placed, the decisions of this cycle included, and which pods still wait."""
 
-    def __init__(self, gang: Gang, snapshot: Snapshot) -> None:
-        self.gang, self._snapshot = gang, snapshot
+    def __init__(self, gang: Gang, snapshot: Snapshot, permit: Permit | None = None) -> None:
+        self.gang, self._snapshot, self._permit = gang, snapshot, permit
         self.present = list(gang.present)
         self.waiting = list(gang.pending)
         self.used = [0] * len(gang.waiting)
@@ -48,10 +52,25 @@ class Progress:
     def copy(self) -> "Progress":
         """The same, to go on from without consequences."""
         other = Progress.__new__(Progress)
-        other.gang, other._snapshot = self.gang, self._snapshot
+        other.gang, other._snapshot, other._permit = self.gang, self._snapshot, self._permit
         other.present, other.waiting, other.used = list(self.present), list(self.waiting), list(self.used)
         other.pins = [Pins(set(pins.required), set(pins.preferred)) for pins in self.pins]
         return other
+
+    def within(self, allowed: Callable[[Mapping[int, int]], bool]) -> "Progress":
+        """The same, where pods may only be placed in numbers that are allowed."""
+        other = self.copy()
+
+        def permit(progress: "Progress", counts: Mapping[int, int]) -> Refused | None:
+            refused = self.refusal(counts)
+            return refused if refused is not None or allowed(counts) else Refused(NONE, NONE, 0, 0, 0, quota=False)
+
+        other._permit = permit
+        return other
+
+    def refusal(self, counts: Mapping[int, int]) -> Refused | None:
+        """Why so many more pods of each batch may not be placed, wherever there is room."""
+        return self._permit(self, counts) if self._permit is not None else None
 
     def place(self, batch: int, nodes: Sequence[int]) -> None:
         """The next pods of a batch go to these nodes."""

@@ -78,7 +78,32 @@ class Choices(NamedTuple):
     barred: "tuple[tuple[int, Proof], ...]"
 
 
-Proof = Certificate | Exhausted | Drift | Choices
+class Refused(NamedTuple):
+    """A queue (by number) that does not allow `asked` more of a charge: of its limit or quota only `left` is left."""
+
+    queue: int
+    charge: int
+    asked: int
+    left: int
+    most: int
+    quota: bool
+
+
+Proof = Certificate | Exhausted | Drift | Choices | Refused
+
+
+def mentions_queue(proof: Proof | None) -> bool:
+    """Whether some way is closed by a queue: then it may open without more room."""
+    if isinstance(proof, Choices):
+        return any(mentions_queue(one) for one in proof.refuted)
+    return isinstance(proof, Refused)
+
+
+def is_refused(proof: Proof | None) -> bool:
+    """Whether nothing but queues stand in the way, whichever way is taken."""
+    if isinstance(proof, Choices):
+        return all(is_refused(one) for one in proof.refuted)
+    return isinstance(proof, Refused)
 
 
 def certify(model: Model) -> Certificate | Possible:

@@ -2,7 +2,7 @@
 
 from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Reason
-from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof
+from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof, Refused
 from muster.snapshot.arrays import Issue
 
 
@@ -12,6 +12,8 @@ def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason
         return Reason(Code.SEARCH_BUDGET, row, surplus=surplus)
     if isinstance(proof, Choices):
         return reason_of(proof.refuted[0], row, surplus=surplus)
+    if isinstance(proof, Refused):
+        return _refused(proof, row, surplus)
     if isinstance(proof, Drift):
         return Reason(
             Code.TOPOLOGY_DRIFT,
@@ -26,6 +28,15 @@ def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason
             return _near(proof.near[0], Code.FRAGMENTED, surplus)
         return Reason(Code.NO_ARRANGEMENT, row, surplus=surplus)
     return _short(proof, row, surplus)
+
+
+def _refused(proof: Refused, row: int, surplus: bool) -> Reason:
+    """More than there may ever be, or as much as others of the queue have now."""
+    code = Code.OVER_LIMIT
+    if proof.quota:
+        code = Code.OVER_QUOTA if proof.asked > proof.most else Code.WAITING_FOR_QUOTA
+    counts = (proof.asked, proof.left)
+    return Reason(code, row, *counts, total=proof.most, surplus=surplus, queue=proof.queue, charge=proof.charge)
 
 
 def _near(near: Near, code: str, surplus: bool) -> Reason:

@@ -428,8 +428,14 @@ def _without_pods(gang: Gang, gone: Collection[tuple[int, int]]) -> Gang:
     for leaf, found in gang.placed.items():
         kept = [at for at in range(len(found.nodes)) if (leaf, at) not in gone]
         if kept:
-            columns = (tuple(found.pods[at] for at in kept), tuple(found.nodes[at] for at in kept))
-            placed[leaf] = Placed(*columns, tuple(found.shapes[at] for at in kept))
+            placed[leaf] = Placed(
+                tuple(found.pods[at] for at in kept),
+                tuple(found.nodes[at] for at in kept),
+                tuple(found.shapes[at] for at in kept),
+                tuple(found.controlled[at] for at in kept),
+                tuple(found.guards[at] for at in kept),
+                tuple(found.ages[at] for at in kept),
+            )
     return replace(gang, placed=placed)
 
 

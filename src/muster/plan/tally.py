@@ -21,7 +21,7 @@ class Settled:
         known = self._known.get(gang.key)
         if known is not None and known[0] is gang:
             return known[1]
-        outcome = _settled(gang, snapshot)
+        outcome = outcome_of_untried(gang, snapshot)
         if len(self._known) > 2 * len(snapshot.gangs):
             # Most of them are gone.
             self._known.clear()
@@ -29,7 +29,8 @@ class Settled:
         return outcome
 
 
-def _settled(gang: Gang, snapshot: Snapshot) -> Outcome:
+def outcome_of_untried(gang: Gang, snapshot: Snapshot) -> Outcome:
+    """What there is to say of a gang that was not tried."""
     rows = rows_of(Progress(gang, snapshot), frozenset())
     reasons = [reason_of_issue(issue) for issue in gang.held]
     verdict = Verdict.HELD
@@ -142,10 +143,15 @@ def gang_after(plan: Plan, number: int) -> Gang:
         if placement.nominated:
             continue
         before = placed.get(batch.leaf, NOBODY)
+        older = sum(len(one.pods) for one in placed.values())
         placed[batch.leaf] = Placed(
             (*before.pods, *(batch.pods[pod] for pod in placement.pods)),
             (*before.nodes, *placement.nodes),
             (*before.shapes, *([batch.shape] * len(placement.pods))),
+            # Of pods that wait nobody knows these two.
+            (*before.controlled, *([False] * len(placement.pods))),
+            (*before.guards, *([()] * len(placement.pods))),
+            (*before.ages, *range(older, older + len(placement.pods))),
         )
     waiting = []
     for at, batch in enumerate(gang.waiting):

@@ -6,7 +6,7 @@ import pytest
 
 from muster.plan.cycle import schedule
 from muster.snapshot.build import build
-from muster.snapshot.gangs import since_epoch_ns
+from muster.snapshot.times import since_epoch_ns
 from oracle.engine import sent, world_of
 from oracle.instances import group, node, pod
 

@@ -1,0 +1,248 @@
+"""What every queue holds while a cycle goes on, what of it may not be evicted, and what it may have (SPEC §6, §7)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+
+import numpy as np
+
+from muster.api.tree import NONE, core
+from muster.plan.outcome import QueueOutcome
+from muster.plan.progress import Progress
+from muster.plan.proof import Refused
+from muster.plan.shares import fair_shares
+from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.queues import CHARGES, UNLIMITED
+
+# Amounts per charge, in base units.
+Charge = tuple[int, ...]
+NOTHING: Charge = (0,) * len(CHARGES)
+_EACH = range(len(CHARGES))
+
+
+def plus(one: Sequence[int], other: Sequence[int], times: int = 1) -> Charge:
+    """The sum, the other one so many times."""
+    return tuple(a + times * b for a, b in zip(one, other, strict=True))
+
+
+class Accounts:
+    """Allocated and non-preemptible amounts of every queue; what is charged to one is charged to all above it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self.queues = snapshot, snapshot.queues
+        names = len(self.queues.names)
+        self._charges: list[Charge] = [tuple(row) for row in snapshot.charges.tolist()]
+        # One queue that nobody wrote down limits nothing and comes before nobody.
+        self.matter = self.queues.written or names > 1
+        self.allocated: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
+        self.firm: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
+        self.requested: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
+        self._awaited: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
+        self._awaited_firm: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
+        self.fair: list[Charge] = [NOTHING] * names
+        self._limit: list[list[int]] = self.queues.limit.tolist()
+        self._quota: list[list[int]] = self.queues.quota.tolist()
+        # Whether some queue of the path has an end.
+        self._ends = [self._with_end(row) for row in range(names)]
+        if self.matter:
+            self._add_up()
+
+    def _with_end(self, row: int) -> bool:
+        path = self.queues.paths[row]
+        return any(self._limit[at][c] < UNLIMITED or self._quota[at][c] < UNLIMITED for at in path for c in _EACH)
+
+    def _add_up(self) -> None:
+        """What placed pods hold, and what ready gangs ask for."""
+        snapshot, row_of = self._snapshot, self.queues.row_of
+        own = np.zeros((2, len(self.queues.names), len(CHARGES)), dtype=np.int64)
+        queues = snapshot.queue_of[snapshot.placed.gang]
+        inside = queues != NONE
+        np.add.at(own[0], queues[inside], snapshot.charges[snapshot.placed.shape[inside]])
+        for gang in snapshot.gangs:
+            if not gang.is_preemptible and gang.placed and gang.queue in row_of:
+                self.charge(row_of[gang.queue], NOTHING, self.firm_of(gang))
+        shapes: list[int] = []
+        rows: list[int] = []
+        counts: list[int] = []
+        for number in snapshot.waiting:
+            gang = snapshot.gangs[number]
+            row = row_of.get(gang.queue, NONE)
+            if row != NONE and not gang.held and gang.ready[0]:
+                for batch in gang.waiting:
+                    shapes.append(batch.shape)
+                    rows.append(row)
+                    counts.append(len(batch.pods))
+        if shapes:
+            np.add.at(own[1], rows, snapshot.charges[shapes] * np.array(counts)[:, None])
+        held, wanted = own[0].tolist(), own.sum(axis=0).tolist()
+        for row in range(len(self.queues.names)):
+            for above in self.queues.paths[row]:
+                for c in _EACH:
+                    self.allocated[above][c] += held[row][c]
+                    self.requested[above][c] += wanted[row][c]
+        self.fair = fair_shares(self.queues, snapshot.capacity, wanted)
+
+    def row_of(self, gang: Gang) -> int:
+        """The queue of a gang by number; NONE when there is none to charge."""
+        return self.queues.row_of.get(gang.queue, NONE)
+
+    def cost(self, pods: Iterable[tuple[int, int]]) -> Charge:
+        """What (shape, pods) cost a queue."""
+        total = [0] * len(CHARGES)
+        for shape, count in pods:
+            for c, amount in enumerate(self._charges[shape]):
+                total[c] += amount * count
+        return tuple(total)
+
+    def firm_of(self, gang: Gang, more: Mapping[int, Sequence[int]] | None = None) -> Charge:
+        """The part of a gang that may not be evicted; with `more` pods placed, their shapes by leaf."""
+        if gang.is_firm:
+            shapes = [shape for placed in gang.placed.values() for shape in placed.shapes]
+            shapes += [shape for found in (more or {}).values() for shape in found]
+            return self.cost((shape, 1) for shape in shapes)
+        if gang.is_preemptible:
+            return NOTHING
+        return self.cost((shape, 1) for _, shape in core_pods(gang, more))
+
+    def firm_more(self, progress: Progress, counts: Mapping[int, int], cost: Charge) -> Charge:
+        """What may not be evicted any more once so many pods of each batch are placed, which cost `cost`."""
+        gang = progress.gang
+        if gang.is_firm:
+            return cost
+        if gang.is_preemptible:
+            return NOTHING
+        now: dict[int, list[int]] = {}
+        then: dict[int, list[int]] = {}
+        for number, batch in enumerate(gang.waiting):
+            used = progress.used[number]
+            now.setdefault(batch.leaf, []).extend([batch.shape] * used)
+            then.setdefault(batch.leaf, []).extend([batch.shape] * (used + counts.get(number, 0)))
+        return plus(self.firm_of(gang, then), self.firm_of(gang, now), -1)
+
+    def has_end(self, row: int) -> bool:
+        """Whether the queue, or one above it, has a limit or a quota."""
+        return self._ends[row]
+
+    def charge(self, row: int, amount: Sequence[int], firm: Sequence[int], sign: int = 1) -> None:
+        """Something is charged to a queue, or with sign -1 taken off it."""
+        for at in self.queues.paths[row]:
+            allocated, kept = self.allocated[at], self.firm[at]
+            for c in _EACH:
+                allocated[c] += sign * amount[c]
+                kept[c] += sign * firm[c]
+
+    def await_(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> None:
+        """Something that is charged is only nominated: it counts while the cycle goes on, and not in what is placed."""
+        for at in self.queues.paths[row]:
+            for c in _EACH:
+                self._awaited[at][c] += amount[c]
+                self._awaited_firm[at][c] += firm[c]
+
+    def refusal(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> Refused | None:
+        """The first queue, from the gang's own upwards, that does not allow so much more; None when all do.
+
+        One that would never allow it comes before one that is only full.
+        """
+        if row == NONE or not self._ends[row]:
+            return None
+        found: Refused | None = None
+        for at in self.queues.paths[row]:
+            for used, most, more, quota in (
+                (self.allocated[at], self._limit[at], amount, False),
+                (self.firm[at], self._quota[at], firm, True),
+            ):
+                for c in _EACH:
+                    if more[c] > 0 and used[c] + more[c] > most[c]:
+                        one = Refused(at, c, more[c], max(0, most[c] - used[c]), most[c], quota)
+                        if more[c] > most[c]:
+                            # It can never be: that is what people should hear.
+                            return one
+                        found = found or one
+        return found
+
+    def is_under(self, row: int) -> bool:
+        """Whether a queue has less than its fair share of everything that it still asks for."""
+        has, asks, due = self.allocated[row], self.requested[row], self.fair[row]
+        return all(has[c] < due[c] for c in _EACH if asks[c] > has[c])
+
+    def dominant_share(self, row: int) -> float:
+        """The largest part of its fair share that a queue has of anything. Equal parts are equal numbers."""
+        has, due = self.allocated[row], self.fair[row]
+        most = 0.0
+        for c in _EACH:
+            if has[c] > 0:
+                most = max(most, has[c] / due[c] if due[c] > 0 else inf)
+        return most
+
+    def within_share(self, row: int, each: Sequence[int]) -> int:
+        """How many of something that costs `each` a queue and those above it can have within their fair share."""
+        counts = [
+            (self.fair[at][c] - self.allocated[at][c]) // each[c]
+            for at in self.queues.paths[row]
+            for c in _EACH
+            if each[c] > 0
+        ]
+        return max(0, min(counts, default=2**31))
+
+    def ends_within(self, row: int, amount: Sequence[int], *, quota: bool) -> bool:
+        """Whether one queue, with so much more, stays within its quota or its fair share."""
+        most = self._quota[row] if quota else self.fair[row]
+        return all(self.allocated[row][c] + amount[c] <= most[c] for c in _EACH if amount[c] > 0)
+
+    def above(self, row: int, c: int, *, quota: bool) -> int:
+        """How much more than its quota or its fair share a queue has of one charge; negative when it has less."""
+        return self.allocated[row][c] - (self._quota[row][c] if quota else self.fair[row][c])
+
+    def outcomes(self) -> tuple[QueueOutcome, ...]:
+        """Every queue as it is now, without what is only nominated."""
+        found = []
+        for row, fair in enumerate(self.fair):
+            held = plus(self.allocated[row], self._awaited[row], -1)
+            firm = plus(self.firm[row], self._awaited_firm[row], -1)
+            found.append(QueueOutcome(tuple(self.requested[row]), held, firm, tuple(fair)))
+        return tuple(found)
+
+
+def core_pods(gang: Gang, more: Mapping[int, Sequence[int]] | None = None) -> Iterator[tuple[int, int]]:
+    """The (leaf, shape) of every pod of the core, the oldest of each leaf; with `more` pods placed, their shapes."""
+    here = {leaf: placed.shapes for leaf, placed in gang.placed.items()}
+    for leaf, shapes in (more or {}).items():
+        here[leaf] = (*here.get(leaf, ()), *shapes)
+    for leaf, kept in core_counts(gang, {leaf: len(shapes) for leaf, shapes in here.items()}).items():
+        yield from ((leaf, shape) for shape in here[leaf][:kept])
+
+
+def core_counts(gang: Gang, placed: Mapping[int, int] | None = None) -> dict[int, int]:
+    """Per leaf how many of its placed pods are core; with other numbers of placed pods than there are."""
+    rows = range(len(gang.tree.nodes))
+    if placed is None:
+        placed = {leaf: len(found.nodes) for leaf, found in gang.placed.items()}
+    succeeded = [gang.counts[row].succeeded if row in gang.counts else 0 for row in rows]
+    found = core(gang.tree, [placed.get(row, 0) for row in rows], succeeded, gang.was_core)
+    counts = {leaf: found.pods[leaf] for leaf in placed}
+    if found.floor_pods:
+        # The oldest of those that are left, wherever they are.
+        left = [(_age(gang, leaf, at), leaf) for leaf in placed for at in range(counts[leaf], placed[leaf])]
+        for _, leaf in sorted(left)[: found.floor_pods]:
+            counts[leaf] += 1
+    return counts
+
+
+def minimum_of(gang: Gang, row: int) -> dict[int, int]:
+    """Per leaf below a tree node: how many of its oldest placed pods its minimum is made of."""
+    if row == 0:
+        return core_counts(gang)
+    nodes, found = gang.tree.nodes, dict[int, int]()
+    open_rows = [row]
+    while open_rows:
+        at = open_rows.pop()
+        node = nodes[at]
+        if not node.children:
+            found[at] = node.minimum
+        open_rows += [child for child in node.children if gang.satisfied[child]][: node.minimum]
+    return found
+
+
+def _age(gang: Gang, leaf: int, at: int) -> int:
+    """The place of a pod in the order of the gang's pods; what is placed now comes last."""
+    ages = gang.placed[leaf].ages if leaf in gang.placed else ()
+    return ages[at] if at < len(ages) else 2**31 + at

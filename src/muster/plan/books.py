@@ -1,0 +1,312 @@
+"""The books of a cycle: room now and soon, queues, decisions. Whatever is decided is entered here, once, and only when
+the independent checker finds nothing wrong with it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from muster.api.tree import NONE, satisfied
+from muster.plan.accounts import NOTHING, Accounts, Charge, plus
+from muster.plan.attempt import Attempt, Engine
+from muster.plan.evictor import Evictor, Sacrifice, Served
+from muster.plan.invariants import Checker
+from muster.plan.ledger import Ledger, Taking
+from muster.plan.outcome import Action, Code, Eviction, Placement, Reason, Verdict
+from muster.plan.progress import Permit, Progress
+from muster.plan.proof import Proof, Refused
+from muster.plan.reserved import Reserved
+from muster.plan.units import Spot, without
+from muster.snapshot.arrays import Gang, Kept, Snapshot
+
+Ask = Callable[[Engine], Attempt]
+
+
+class State:
+    """What a cycle knows of one gang that it tries."""
+
+    def __init__(self, number: int, gang: Gang, snapshot: Snapshot, permit: Permit | None) -> None:
+        self.number, self.gang = number, gang
+        self.progress = Progress(gang, snapshot, permit)
+        self.verdict = Verdict.PLACED
+        self.reasons: list[Reason] = []
+        self.proof: Proof | None = None
+        self.steps = 0
+        # Ways to meet the minimum that were refuted.
+        self.ruled_out = 0
+        self.unknown_wishes: frozenset[int] = frozenset()
+        # Room is reserved for pods that are not placed.
+        self.nominated = False
+
+    def tell(self, error: Exception) -> None:
+        """A defect of ours costs one gang its turn, and is told."""
+        what = f"{type(error).__name__}: {str(error)[:100]}"
+        self.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=what))
+
+
+class Books:
+    """Room, queues, and what was decided so far."""
+
+    def __init__(self, snapshot: Snapshot, strategy: str, actions: frozenset[str]) -> None:
+        self._snapshot, self._strategy = snapshot, strategy
+        self.at_once = Engine(snapshot, Ledger(snapshot), strategy)
+        # Room that terminating and evicted pods still hold can be waited for.
+        self.soon: Engine | None = None
+        self.reserved = Reserved(snapshot)
+        self.reserved.serve(self.at_once)
+        if snapshot.releasing.any():
+            self.open_soon()
+        self.checker = Checker(snapshot)
+        self.accounts = Accounts(snapshot)
+        self.evictor = Evictor(snapshot, self.accounts, actions)
+        self.states: dict[int, State] = {}
+        self.placements: list[Placement] = []
+        self.evictions: list[Eviction] = []
+        # Pods that go in this cycle, by gang.
+        self.gone: dict[int, set[Spot]] = {}
+
+    def open_soon(self) -> Engine:
+        """The room as it will be when everybody who leaves has left; what was given away is given away there too."""
+        if self.soon is None:
+            self.soon = Engine(self._snapshot, Ledger(self._snapshot, releasing=True), self._strategy)
+            for taking in self.at_once.ledger.since(0):
+                self.soon.ledger.take(taking)
+            self.reserved.serve(self.soon)
+        return self.soon
+
+    def state(self, number: int) -> State:
+        """What is known of a gang."""
+        if number not in self.states:
+            gang = self._snapshot.gangs[number]
+            row = self.queue_of(gang)
+            permit = partial(self._permit, row) if row != NONE and self.accounts.has_end(row) else None
+            self.states[number] = State(number, gang, self._snapshot, permit)
+        return self.states[number]
+
+    def queue_of(self, gang: Gang) -> int:
+        """The queue that a gang is charged to; NONE when it matters to nobody."""
+        return self.accounts.row_of(gang) if self.accounts.matter else NONE
+
+    def _permit(self, row: int, progress: Progress, counts: Mapping[int, int]) -> Refused | None:
+        """What the queue says to so many more pods of each batch."""
+        waiting = progress.gang.waiting
+        cost = self.accounts.cost((waiting[batch].shape, pods) for batch, pods in counts.items())
+        return self.accounts.refusal(row, cost, self.accounts.firm_more(progress, counts, cost))
+
+    def ask(self, state: State, engine: Engine, ask: Ask) -> Attempt:
+        """An attempt; a defect of ours costs one gang its turn, and is told; never the cycle."""
+        mark = engine.ledger.mark()
+        try:
+            return ask(engine)
+        except Exception as error:
+            engine.ledger.rewind(mark)
+            state.tell(error)
+            return Attempt(None)
+
+    def bind(self, state: State, attempt: Attempt) -> Attempt:
+        """What was taken of the room that is there now."""
+        return self._commit(state, attempt, self.at_once, self.soon, nominated=False)
+
+    def nominate(self, state: State, attempt: Attempt) -> Attempt:
+        """What was taken of the room that will be there."""
+        return self._commit(state, attempt, self.open_soon(), self.at_once, nominated=True)
+
+    def renew(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> Attempt | None:
+        """Room that was reserved in an earlier cycle: bound if it is there, else nominated again, else None."""
+        for nominated in (False, True):
+            for _, taking in reserved:
+                self.at_once.ledger.take(taking)
+            attempt = Attempt(tuple(reserved))
+            found = self._commit(state, attempt, self.at_once, self.soon, nominated=nominated, certain=False)
+            if found.takings is not None:
+                return found
+        return None
+
+    def evict(self, state: State, sacrifice: Sacrifice) -> Attempt:
+        """The victims go, and the gang is nominated to their room."""
+        soon = self.open_soon()
+        leaving = list(self._places_of(sacrifice.evictions))
+        for taking in leaving:
+            soon.ledger.give_back(taking)
+        soon.refuted.clear()
+        off = [] if sacrifice.action == Action.CONSOLIDATE else self._discharge(sacrifice.evictions)
+        attempt = sacrifice.ask(Engine(self._snapshot, soon.ledger, self._strategy))
+        found = attempt
+        if attempt.takings is None:
+            state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail="it does not fit where others were to go"))
+        else:
+            found = self._commit(state, attempt, soon, self.at_once, nominated=True, evictions=sacrifice.evictions)
+        if found.takings is None:
+            for row, cost, firm in off:
+                self.accounts.charge(row, cost, firm)
+            for taking in leaving:
+                soon.ledger.give_back(taking, -1)
+            return found
+        self.evictor.take(sacrifice.units, sacrifice.evictions)
+        if sacrifice.action == Action.CONSOLIDATE:
+            self._discharge(sacrifice.evictions)
+        self._enter(sacrifice.evictions)
+        for kept in self._places_of(sacrifice.evictions, homes=True):
+            soon.ledger.take(kept)
+            self.at_once.ledger.take(kept)
+        return found
+
+    def serve(self, served: Sequence[Served], shape: int) -> bool:
+        """Gangs of one pod each are nominated in place of others; all of them, or when something is wrong none."""
+        evictions = [one for each in served for one in each.evictions]
+        placements = [Placement(one.number, 0, (0,), (one.node,), True) for one in served]
+        if self.checker.faults_of_lone_pods(shape, placements, evictions):
+            return False
+        soon = self.open_soon()
+        for taking in self._places_of(evictions):
+            soon.ledger.give_back(taking)
+        soon.refuted.clear()
+        self.leave(evictions)
+        taking = Taking(shape, *np.unique([one.node for one in served], return_counts=True))
+        for engine in (soon, self.at_once):
+            engine.ledger.take(taking)
+        self.placements += placements
+        return True
+
+    def _places_of(self, evictions: Sequence[Eviction], *, homes: bool = False) -> Iterator[Taking]:
+        """Where pods leave, or where their successors go."""
+        nodes: dict[int, list[int]] = {}
+        for one in evictions:
+            placed = self._snapshot.gangs[one.gang].placed[one.leaf]
+            node = one.to if homes else placed.nodes[one.pod]
+            if node != NONE:
+                nodes.setdefault(placed.shapes[one.pod], []).append(node)
+        for shape, found in sorted(nodes.items()):
+            yield Taking(shape, *np.unique(found, return_counts=True))
+
+    def leave(self, evictions: Sequence[Eviction]) -> None:
+        """Pods go: their gangs, and the queues of those, are without them."""
+        self._discharge(evictions)
+        self._enter(evictions)
+
+    def _enter(self, evictions: Sequence[Eviction]) -> None:
+        self.evictions += evictions
+        for one in evictions:
+            self.gone.setdefault(one.gang, set()).add((one.leaf, one.pod))
+
+    def _discharge(self, evictions: Sequence[Eviction]) -> list[tuple[int, Charge, Charge]]:
+        """Takes pods off the queues of their gangs; gives what was taken off."""
+        gangs = self._snapshot.gangs
+        cost: dict[int, Counter[int]] = {}
+        spots: dict[int, set[Spot]] = {}
+        for one in evictions:
+            gang = gangs[one.gang]
+            row = self.queue_of(gang)
+            if row != NONE:
+                if row not in cost:
+                    cost[row] = Counter()
+                cost[row][gang.placed[one.leaf].shapes[one.pod]] += 1
+            if row != NONE and not gang.is_preemptible:
+                spots.setdefault(one.gang, set()).add((one.leaf, one.pod))
+        off = [(row, self.accounts.cost(shapes.items()), NOTHING) for row, shapes in cost.items()]
+        for number, more in spots.items():
+            gang, gone = gangs[number], self.gone.get(number, set())
+            before = self.accounts.firm_of(without(gang, gone))
+            less = plus(before, self.accounts.firm_of(without(gang, gone | more)), -1)
+            off.append((self.queue_of(gang), NOTHING, less))
+        for row, amount, firm in off:
+            self.accounts.charge(row, amount, firm, -1)
+        return off
+
+    def _commit(
+        self,
+        state: State,
+        attempt: Attempt,
+        engine: Engine,
+        other: Engine | None,
+        *,
+        nominated: bool,
+        certain: bool = True,
+        evictions: Sequence[Eviction] = (),
+    ) -> Attempt:
+        """The decision stands when the checker finds nothing wrong with it; otherwise it never was.
+
+        When we were certain of it, that is a defect and is told.
+        """
+        assert attempt.takings is not None
+        placements = _placements(state, attempt, nominated=nominated)
+        faults = self.checker.faults(state.number, placements, evictions)
+        if faults:
+            for _, taking in attempt.takings:
+                engine.ledger.give_back(taking)
+            if certain:
+                state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
+            return Attempt(None)
+        self._charge(state, attempt, nominated=nominated)
+        self.evictor.spare(state.number)
+        was_whole = satisfied(state.gang.tree, state.progress.present)[0] if nominated else False
+        for placement in placements:
+            if nominated:
+                state.progress.reserve(placement.batch, placement.nodes)
+            else:
+                state.progress.place(placement.batch, placement.nodes)
+        if other is not None:
+            for _, taking in attempt.takings:
+                other.ledger.take(taking)
+        if nominated:
+            row = min(state.gang.waiting[batch].leaf for batch, _ in attempt.takings) if was_whole else 0
+            waits = Reason(Code.WAITING_FOR_ROOM, row, surplus=was_whole)
+            state.reasons += [waits] if waits not in state.reasons else []
+        state.nominated |= nominated
+        state.unknown_wishes |= attempt.unknown_wishes
+        self.placements += placements
+        return attempt
+
+    def _charge(self, state: State, attempt: Attempt, *, nominated: bool) -> None:
+        row = self.queue_of(state.gang)
+        if row == NONE or attempt.takings is None:
+            return
+        counts: dict[int, int] = {}
+        for batch, taking in attempt.takings:
+            counts[batch] = counts.get(batch, 0) + int(taking.counts.sum())
+        cost = self.accounts.cost((state.gang.waiting[batch].shape, pods) for batch, pods in counts.items())
+        firm = self.accounts.firm_more(state.progress, counts, cost)
+        self.accounts.charge(row, cost, firm)
+        if nominated:
+            self.accounts.await_(row, cost, firm)
+
+    def kept(self) -> Mapping[int, tuple[Kept, ...]]:
+        """The room that stays kept for moved pods: what was, and what was moved now."""
+        kept = dict(self.reserved.kept)
+        for one in self.evictions:
+            if one.to != NONE:
+                shape = self._snapshot.gangs[one.gang].placed[one.leaf].shapes[one.pod]
+                more = Kept(one.leaf, shape, one.to, self._snapshot.now_ns)
+                kept[one.gang] = (*kept.get(one.gang, ()), more)
+        return kept
+
+
+def _placements(state: State, attempt: Attempt, *, nominated: bool) -> list[Placement]:
+    """The next pods of each batch on the nodes that were taken for them."""
+    placements = []
+    used = dict(enumerate(state.progress.used))
+    for batch, taking in attempt.takings or ():
+        nodes = taking.pods
+        pods = range(used[batch], used[batch] + len(nodes))
+        used[batch] += len(nodes)
+        matched = _matched(pods, nodes, state.gang.waiting[batch].nominated)
+        placements.append(Placement(state.number, batch, tuple(pods), matched, nominated))
+    return placements
+
+
+def _matched(pods: range, nodes: list[int], nominated: tuple[int, ...]) -> tuple[int, ...]:
+    """The nodes, given to the pods such that a pod that was nominated to one of them gets it."""
+    wanted = [nominated[pod] for pod in pods]
+    if max(wanted) == NONE:
+        return tuple(nodes)
+    left = list(nodes)
+    found: list[int] = []
+    for node in wanted:
+        if node in left:
+            left.remove(node)
+            found.append(node)
+        else:
+            found.append(NONE)
+    return tuple(node if node != NONE else left.pop(0) for node in found)

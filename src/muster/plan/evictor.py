@@ -1,0 +1,342 @@
+"""Evictions of a cycle: who is asked to go for whom, one action after the other, and what has gone already."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from muster.api.tree import NONE
+from muster.plan.accounts import NOTHING, Accounts, Charge
+from muster.plan.attempt import Attempt, Engine
+from muster.plan.bundles import bundles_of, thinned
+from muster.plan.homes import Homes
+from muster.plan.outcome import Action, Eviction, UnitKind
+from muster.plan.problem import Part, Problem
+from muster.plan.progress import Bounds, Progress
+from muster.plan.rights import Rights, Terms
+from muster.plan.units import Table
+from muster.plan.victims import EXACT, Ask, Found, Question, Search
+from muster.snapshot.arrays import Snapshot
+from muster.snapshot.queues import charge_of
+
+# The order in which they are tried: whoever is moved keeps running, and a fair share comes before a priority.
+_ORDER = (Action.CONSOLIDATE, Action.RECLAIM, Action.PREEMPT)
+
+
+class Wanted(NamedTuple):
+    """What a gang would place if there were room: a tree node's minimum, or surplus pods."""
+
+    number: int
+    progress: Progress
+    row: int
+    # Pods per batch, in the order in which choices of them are tried.
+    choices: Sequence[Mapping[int, int]]
+    ask: Callable[[Engine, Progress], Attempt]
+    surplus: bool
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """Pods per batch that are tried first."""
+        return self.choices[0]
+
+    def asking(self, progress: Progress) -> Ask:
+        """The attempt, for a gang that may place so much."""
+        return lambda engine: self.ask(engine, progress)
+
+
+def nobody(engine: Engine, progress: Progress) -> Attempt:
+    """An attempt that is never made: for gangs of one pod, a look at the nodes is enough."""
+    return Attempt(None)
+
+
+class Served(NamedTuple):
+    """A gang of one pod, the node that it is nominated to, and who goes for it; for some nobody else has to."""
+
+    number: int
+    node: int
+    action: str
+    units: tuple[int, ...]
+    evictions: tuple[Eviction, ...]
+
+
+class Sacrifice(NamedTuple):
+    """Who goes for it, by which action."""
+
+    action: str
+    units: tuple[int, ...]
+    evictions: tuple[Eviction, ...]
+    ask: Ask
+
+
+class Evictor:
+    """Finds victims, and remembers who has gone and what was asked in vain."""
+
+    def __init__(self, snapshot: Snapshot, accounts: Accounts, actions: Iterable[str]) -> None:
+        self._snapshot, self._accounts = snapshot, accounts
+        self._actions = [action for action in _ORDER if action in actions]
+        self._known: Table | None = None
+        # Gangs that got something in this cycle lose nothing in it.
+        self._spared: set[int] = set()
+        self._in_vain: set[object] = set()
+        self._disruptions = list(snapshot.disruptions)
+
+    @property
+    def table(self) -> Table:
+        """Everything that could be taken; made when somebody first asks."""
+        if self._known is None:
+            self._known = Table(self._snapshot)
+            for number in self._spared:
+                self._known.spare(number)
+        return self._known
+
+    def spare(self, number: int) -> None:
+        """A gang that got something stays whole for the rest of the cycle."""
+        self._spared.add(number)
+        if self._known is not None:
+            self._known.spare(number)
+
+    def may_ask(self, wanted: Wanted) -> bool:
+        """Whether evictions are to be thought of for this gang at all."""
+        gang = wanted.progress.gang
+        waited = self._snapshot.now_ns - gang.pending_since_ns >= gang.preemption_delay_ns
+        unknown = gang.pending_since_ns == 0 and self._snapshot.now_ns == 0
+        return bool(self._actions) and bool(wanted.choices) and (waited or unknown or not gang.preemption_delay_ns)
+
+    def may_help(self, number: int, progress: Progress) -> bool:
+        """Whether somebody might go for more of this gang: a cheap look, not a promise."""
+        gang = progress.gang
+        for action in self._actions:
+            if action == Action.CONSOLIDATE:
+                continue
+            wanted = Wanted(number, progress, 0, [{0: 1}], nobody, surplus=True)
+            terms = self._terms(wanted, self._accounts.cost([(gang.waiting[0].shape, 1)]))
+            if action == Action.RECLAIM:
+                others = [queue for queue in self._largest if queue != terms.row]
+                if any(terms.may_give(queue, terms.asked, {}) for queue in others):
+                    return True
+            elif self._lowest.get(gang.queue, gang.priority) < gang.priority:
+                return True
+        return False
+
+    def is_undisturbed(self, evictions: Iterable[Eviction]) -> bool:
+        """Whether every disruption budget allows that these go."""
+        left = list(self._disruptions)
+        for one in evictions:
+            placed = self._snapshot.gangs[one.gang].placed[one.leaf]
+            for guard in placed.guards[one.pod] if placed.guards else ():
+                left[guard] -= 1
+        return min(left, default=0) >= 0 or left == self._disruptions
+
+    def find(self, wanted: Wanted, engine: Engine) -> Sacrifice | None:
+        """The victims of the first action that finds some; the engine's ledger is left as it was."""
+        if not self.may_ask(wanted):
+            return None
+        for action in self._actions:
+            if action == Action.CONSOLIDATE and (wanted.surplus or not self._has_room_in_all(wanted, engine)):
+                continue
+            key = self._signature(action, wanted)
+            if key in self._in_vain:
+                continue
+            for counts, ask in self._questions(action, wanted):
+                found = self._search(action, wanted, counts, ask, engine)
+                if found is not None:
+                    evictions = tuple(self._evictions(action, wanted.number, found))
+                    return Sacrifice(action, found.units, evictions, ask)
+            self._in_vain.add(key)
+        return None
+
+    def _questions(self, action: str, wanted: Wanted) -> Iterator[tuple[Mapping[int, int], Ask]]:
+        """What is asked. When the queue's share decides, every choice by what it costs: one may be within it."""
+        if action != Action.RECLAIM:
+            yield wanted.counts, wanted.asking(wanted.progress)
+            return
+        seen: set[Charge] = set()
+        for counts in wanted.choices:
+            most = self._cost(wanted, counts)
+            if most not in seen:
+                seen.add(most)
+                within = wanted.progress.within(partial(self._costs_no_more, wanted, most))
+                yield counts, wanted.asking(within)
+
+    def _costs_no_more(self, wanted: Wanted, most: Charge, counts: Mapping[int, int]) -> bool:
+        return all(cost <= limit for cost, limit in zip(self._cost(wanted, counts), most, strict=True))
+
+    def is_open(self, action: str, wanted: Wanted, engine: Engine) -> bool:
+        """Whether an action has not been tried in vain for such a gang."""
+        if action not in self._actions or (action == Action.CONSOLIDATE and not self._has_room_in_all(wanted, engine)):
+            return False
+        return self._signature(action, wanted) not in self._in_vain
+
+    def find_many(self, wanted: Sequence[Wanted], engine: Engine) -> list[Served]:
+        """Victims for gangs of one pod each, all of one shape, queue and priority: as many as there is somebody for.
+
+        A node's pods are taken in the order of harm, and who goes for one gang does not go for another.
+        """
+        first = wanted[0]
+        gang, asked = first.progress.gang, self._cost(first, first.counts)
+        shape, row = gang.waiting[0].shape, self._accounts.row_of(gang)
+        firm = self._accounts.firm_more(first.progress, {0: 1}, asked)
+        for action in self._actions:
+            if not self.is_open(action, first, engine) or action == Action.CONSOLIDATE:
+                continue
+            pool = self.rights(action, first, self._terms(first, asked)).candidates()
+            if len(pool) <= EXACT:
+                # Few enough to look at every choice for each of them.
+                continue
+            served: list[Served] = []
+            bundles = bundles_of(self.table, pool, shape, engine.ledger)
+            broken: set[int] = set()
+            for units, gain, node in zip(bundles, bundles.gain.tolist(), bundles.node.tolist(), strict=True):
+                if len(served) == len(wanted):
+                    break
+                now = wanted[len(served)]
+                rights = self.rights(action, now, self._terms(now, asked))
+                thin = thinned(units, node, shape, self.table, engine.ledger)
+                if node in broken or self._accounts.refusal(row, asked, firm) or not rights.all_legal(thin):
+                    broken.add(node)
+                    continue
+                if len(thin) < len(units) or not self.table.alone[thin].all():
+                    # What comes after it on this node was counted with all of them.
+                    broken.add(node)
+                if not self.table.alone[thin].all():
+                    continue
+                for at in range(min(gain, len(wanted) - len(served))):
+                    number = wanted[len(served)].number
+                    found = Found(tuple(thin) if at == 0 else (), {}, len(pool), exact=False)
+                    served.append(
+                        Served(number, node, action, found.units, tuple(self._evictions(action, number, found)))
+                    )
+                    self._accounts.charge(row, asked, firm)
+                for unit in thin:
+                    self._accounts.charge(int(self.table.queue[unit]), self.table.costs[unit], NOTHING, -1)
+                self.take(thin, [one for each in served[-gain:] for one in each.evictions])
+            if served:
+                self._put_back(served, row, asked, firm)
+                return served
+        return []
+
+    def _put_back(self, served: Sequence[Served], row: int, asked: Charge, firm: Charge) -> None:
+        """The accounts as they were: who is served is charged when it is entered in the books."""
+        for one in served:
+            self._accounts.charge(row, asked, firm, -1)
+            for unit in one.units:
+                self._accounts.charge(int(self.table.queue[unit]), self.table.costs[unit], NOTHING)
+
+    def _search(self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine) -> Found | None:
+        terms = self._terms(wanted, self._cost(wanted, counts))
+        if not self._could_help(action, terms, wanted, engine):
+            return None
+        rights = self.rights(action, wanted, terms)
+        if not len(rights.candidates()):
+            return None
+        moves = action == Action.CONSOLIDATE
+        question = Question(wanted.progress, wanted.row, counts, ask, rights, moves)
+        return Search(self._snapshot, engine, self.table, self._accounts, question).find()
+
+    def _could_help(self, action: str, terms: Terms, wanted: Wanted, engine: Engine) -> bool:
+        """A cheap look before units are made of all gangs: whether there is anybody to ask, and enough to be had."""
+        if action == Action.PREEMPT:
+            return self._lowest.get(wanted.progress.gang.queue, wanted.progress.gang.priority) < (
+                wanted.progress.gang.priority
+            )
+        if action != Action.RECLAIM:
+            return True
+        largest = {queue: most for queue, most in self._largest.items() if queue != terms.row}
+        return bool(largest) and self._may_be_enough(terms.most(largest), terms.asked, engine)
+
+    @cached_property
+    def _lowest(self) -> Mapping[str, int]:
+        """Per queue: the lowest priority of a gang of which something may go."""
+        found: dict[str, int] = {}
+        for gang in self._snapshot.gangs:
+            if gang.placed and not gang.is_firm and gang.priority < found.get(gang.queue, 2**31):
+                found[gang.queue] = gang.priority
+        return found
+
+    @cached_property
+    def _largest(self) -> Mapping[int, Sequence[int]]:
+        """Per queue: the most that one gang of it holds, per charge."""
+        snapshot = self._snapshot
+        held = np.zeros((len(snapshot.gangs), snapshot.charges.shape[1]), dtype=np.int64)
+        np.add.at(held, snapshot.placed.gang, snapshot.charges[snapshot.placed.shape])
+        queues = snapshot.queue_of
+        return {
+            queue: held[queues == queue].max(axis=0).tolist() for queue in np.unique(queues).tolist() if queue != NONE
+        }
+
+    def _may_be_enough(self, most: Charge, asked: Charge, engine: Engine) -> bool:
+        """Whether all that may be taken, and what is free, is as much as is asked for."""
+        ledger, resources = engine.ledger, self._snapshot.resources
+        free = [0] * len(asked)
+        for column, resource in enumerate(resources):
+            charge = charge_of(resource)
+            if charge != NONE:
+                free[charge] += int(ledger.free[column].clip(min=0).sum(dtype=int)) * int(ledger.units[column])
+        return all(need <= have + more for need, have, more in zip(asked, free, most, strict=True))
+
+    def _terms(self, wanted: Wanted, asked: Charge) -> Terms:
+        return Terms(wanted.progress.gang, asked, self._accounts)
+
+    def rights(self, action: str, wanted: Wanted, terms: Terms) -> Rights:
+        """The rules of an action for this gang."""
+        return Rights(action, wanted.number, terms, self.table, self._snapshot, self._disruptions)
+
+    def _cost(self, wanted: Wanted, counts: Mapping[int, int]) -> Charge:
+        waiting = wanted.progress.gang.waiting
+        return self._accounts.cost((waiting[batch].shape, pods) for batch, pods in counts.items())
+
+    def _has_room_in_all(self, wanted: Wanted, engine: Engine) -> bool:
+        """Whether there is enough of everything, were it in the right place: who is moved needs as much as before."""
+        ledger, waiting = engine.ledger, wanted.progress.gang.waiting
+        need = sum(ledger.asks[waiting[batch].shape].astype(int) * pods for batch, pods in wanted.counts.items())
+        return bool((ledger.free.clip(min=0).sum(axis=1, dtype=int) >= need).all())
+
+    def _signature(self, action: str, wanted: Wanted) -> object:
+        """What is asked, whoever asks; where there is a choice of children, nobody asks the same."""
+        gang, nodes = wanted.progress.gang, wanted.progress.gang.tree.nodes
+        parts = [Part(gang.waiting[b].leaf, gang.waiting[b].shape, n) for b, n in wanted.counts.items()]
+        question = Problem(parts, Bounds(wanted.progress, wanted.row).required).signature(rows=False)
+        choice = any(node.minimum < len(node.children) or node.floor for node in nodes)
+        who = wanted.number if choice or gang.placed else -1
+        return action, gang.queue, gang.priority, wanted.surplus, who, question
+
+    def _evictions(self, action: str, beneficiary: int, found: Found) -> Iterable[Eviction]:
+        """Every pod once, under the largest unit that takes it."""
+        table, homes = self.table, found.homes
+        seen: set[tuple[int, int, int]] = set()
+        numbers = np.array(found.units, dtype=np.int64)
+        numbers = numbers[np.lexsort((table.age[numbers], -table.kind[numbers]))]
+        how = (found.considered, found.exact)
+        columns = (numbers, table.gang[numbers], table.alone[numbers])
+        for number, gang, alone in zip(*(column.tolist() for column in columns), strict=True):
+            if alone:
+                home = homes.get((gang, 0, 0), NONE)
+                yield Eviction(gang, 0, 0, action, beneficiary, UnitKind.WHOLE_GANG, 0, home, *how)
+                continue
+            unit = table[number]
+            for leaf, at in table.spots(number):
+                spot = (unit.gang, leaf, at)
+                if spot not in seen:
+                    seen.add(spot)
+                    yield Eviction(
+                        *(unit.gang, leaf, at, action, beneficiary, UnitKind(unit.kind), unit.row),
+                        *(homes.get(spot, NONE), *how),
+                    )
+
+    def take(self, units: Sequence[int], evictions: Iterable[Eviction]) -> None:
+        """These go."""
+        self.table.take(units)
+        for eviction in evictions:
+            placed = self._snapshot.gangs[eviction.gang].placed[eviction.leaf]
+            for guard in placed.guards[eviction.pod] if placed.guards else ():
+                self._disruptions[guard] -= 1
+
+    @property
+    def disruptions(self) -> Sequence[int]:
+        """How many pods may still go, per disruption budget."""
+        return self._disruptions
+
+    def homes(self, evictions: Iterable[Eviction]) -> Homes:
+        """Where the successors of moved pods go."""
+        return {(one.gang, one.leaf, one.pod): one.to for one in evictions if one.to != -1}

@@ -1,0 +1,55 @@
+"""New places for pods that are moved: every pod of every unit, as its gang's holds allow."""
+
+from collections.abc import Collection
+
+from muster.plan.attempt import Engine
+from muster.plan.budget import Budget
+from muster.plan.problem import Part, Problem
+from muster.plan.progress import Bounds, Progress
+from muster.plan.units import Spot, Table, without
+from muster.snapshot.arrays import Gang
+
+# Per moved pod (gang, leaf, place in the leaf): the node that is kept for its successor.
+Homes = dict[tuple[int, int, int], int]
+
+_STEPS = 2_000
+
+
+def rehome(engine: Engine, table: Table, units: Collection[int]) -> Homes | None:
+    """Places everything that the units hold somewhere else, in the engine's ledger; None when something finds none."""
+    gangs = engine.snapshot.gangs
+    lone: dict[int, list[tuple[int, int, int]]] = {}
+    spots: dict[int, set[Spot]] = {}
+    for number in units:
+        gang = table[number].gang
+        for leaf, at in table.spots(number):
+            if table.alone[number] and not gangs[gang].holds:
+                lone.setdefault(gangs[gang].placed[leaf].shapes[at], []).append((gang, leaf, at))
+            else:
+                spots.setdefault(gang, set()).add((leaf, at))
+    homes: Homes = {}
+    for gang, moved in sorted(spots.items()):
+        if not _place_gang(engine, gang, gangs[gang], moved, table.gone.get(gang, set()), homes):
+            return None
+    for shape, pods in sorted(lone.items()):
+        answer = engine.place_all(Problem([Part(0, shape, len(pods))], ()), Budget(_STEPS))
+        if answer is None:
+            return None
+        homes.update(zip(pods, answer[0].pods, strict=True))
+    return homes
+
+
+def _place_gang(
+    engine: Engine, number: int, gang: Gang, moved: Collection[Spot], gone: Collection[Spot], homes: Homes
+) -> bool:
+    by_shape: dict[tuple[int, int], list[Spot]] = {}
+    for leaf, at in sorted(moved):
+        by_shape.setdefault((leaf, gang.placed[leaf].shapes[at]), []).append((leaf, at))
+    progress = Progress(without(gang, {*moved, *gone}), engine.snapshot)
+    parts = [Part(leaf, shape, len(spots)) for (leaf, shape), spots in by_shape.items()]
+    answer = engine.place_all(Problem(parts, Bounds(progress, 0).required), Budget(_STEPS))
+    if answer is None:
+        return False
+    for spots, taking in zip(by_shape.values(), answer, strict=True):
+        homes.update(zip(((number, *spot) for spot in spots), taking.pods, strict=True))
+    return True

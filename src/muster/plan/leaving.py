@@ -1,0 +1,232 @@
+"""The part of the independent checker that looks at evictions and queues (SPEC §11, 5 and 7): its own counts, from the
+snapshot alone.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from muster.api.tree import NONE, core, satisfied
+from muster.plan.outcome import Eviction, Placement
+from muster.snapshot.arrays import Gang, Snapshot
+
+
+class Leaving:
+    """Who has left, per gang."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._gone: dict[int, set[tuple[int, int]]] = {}
+        self._disruptions = list(snapshot.disruptions)
+
+    def faults(self, evictions: Sequence[Eviction], *, stale: bool = False) -> list[str]:
+        """5. What is satisfied stays so, or all of it goes; no core, nothing that is not preemptible.
+
+        A stale tree node has lost its minimum already: there it is asked that all of it goes.
+        """
+        wrong = []
+        by_gang: dict[int, set[tuple[int, int]]] = {}
+        for one in evictions:
+            spot = (one.leaf, one.pod)
+            if spot in by_gang.setdefault(one.gang, set()) or spot in self._gone.get(one.gang, ()):
+                wrong.append("a pod is evicted twice")
+            by_gang[one.gang].add(spot)
+        for number, spots in by_gang.items():
+            gang = self._snapshot.gangs[number]
+            gone = spots | self._gone.get(number, set())
+            if not stale:
+                wrong += self._firm(gang, gone)
+            if len(gone) < sum(len(placed.nodes) for placed in gang.placed.values()):
+                wrong += self._halved(gang, gone)
+        if not self._disruptions:
+            return wrong
+        drawn = Counter(guard for one in evictions for guard in self._guards(one))
+        wrong += ["a disruption budget is overdrawn" for guard, n in drawn.items() if n > self._disruptions[guard]]
+        return wrong
+
+    def _guards(self, one: Eviction) -> Sequence[int]:
+        placed = self._snapshot.gangs[one.gang].placed[one.leaf]
+        return placed.guards[one.pod] if placed.guards else ()
+
+    def _firm(self, gang: Gang, gone: set[tuple[int, int]]) -> list[str]:
+        if gang.is_preemptible:
+            return []
+        if gang.is_firm:
+            return [f"{gang.key[1]} is not preemptible"]
+        kept = _core_pods(gang)
+        touched = [spot for spot in gone if spot[1] < kept.get(spot[0], 0)]
+        return [f"{gang.key[1]} loses a pod of its core"] if touched else []
+
+    def _halved(self, gang: Gang, gone: set[tuple[int, int]]) -> list[str]:
+        placed = _placed(gang)
+        before = list(gang.present)
+        after = list(before)
+        for leaf, _ in gone:
+            after[leaf] -= 1
+            placed[leaf] -= 1
+        for row in range(len(placed) - 1, 0, -1):
+            placed[gang.tree.nodes[row].parent] += placed[row]
+        pairs = zip(satisfied(gang.tree, before), satisfied(gang.tree, after), placed, strict=True)
+        return [f"{gang.key[1]} is left with half of a minimum" for was, now, left in pairs if was and not now and left]
+
+    def enter(self, evictions: Sequence[Eviction]) -> None:
+        """They have left."""
+        for one in evictions:
+            self._gone.setdefault(one.gang, set()).add((one.leaf, one.pod))
+            for guard in self._guards(one) if self._disruptions else ():
+                self._disruptions[guard] -= 1
+
+
+class Charged:
+    """What queues hold and must not exceed by our decisions."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        # Only queues below some end are counted, and only when somebody is charged to them.
+        self._bounded = snapshot.queues.written
+        self._counted = False
+        self._used: list[list[int]] = []
+        self._firm: list[list[int]] = []
+        # Pods that were sent, per gang and batch.
+        self._sent: dict[int, Counter[int]] = {}
+
+    def leave(self, evictions: Sequence[Eviction], sign: int) -> None:
+        """Pods leave their queues, or with sign -1 do not after all. They were none of what must stay."""
+        if not self._bounded or not evictions:
+            return
+        self._count()
+        leaving: dict[str, Counter[tuple[int, int]]] = {}
+        for one in evictions:
+            gang = self._snapshot.gangs[one.gang]
+            if gang.queue not in leaving:
+                leaving[gang.queue] = Counter()
+            leaving[gang.queue][0, gang.placed[one.leaf].shapes[one.pod]] += 1
+        for queue, pods in leaving.items():
+            row = self._snapshot.queues.row_of.get(queue, NONE)
+            if row != NONE:
+                less = [-sign * amount for amount in self._cost(pods)]
+                self._enter(row, less, [0] * len(less))
+
+    def faults(self, number: int, placements: Sequence[Placement]) -> list[str]:
+        """7. No decision raises a queue above its limit, or its non-preemptible part above its quota."""
+        if not self._bounded:
+            return []
+        self._count()
+        gang = self._snapshot.gangs[number]
+        row = self._snapshot.queues.row_of.get(gang.queue, NONE)
+        if row == NONE:
+            return [f"there is no queue {gang.queue}"]
+        more = Counter[int]()
+        for one in placements:
+            more[one.batch] += len(one.pods)
+        before = self._sent.get(number, Counter())
+        rise = self._cost({(batch, gang.waiting[batch].shape): pods for batch, pods in more.items()})
+        firm_rise = [
+            b - a for a, b in zip(self._firm_of(gang, before), self._firm_of(gang, before + more), strict=True)
+        ]
+        wrong = self._over(row, rise, firm_rise)
+        if not wrong:
+            self._sent[number] = before + more
+            self._enter(row, rise, firm_rise)
+        return wrong
+
+    def faults_of_lone_pods(self, placements: Sequence[Placement]) -> list[str]:
+        """The same for many gangs of one pod each."""
+        if not self._bounded:
+            return []
+        self._count()
+        gangs = self._snapshot.gangs
+        sent: dict[str, Counter[tuple[int, bool]]] = {}
+        for one in placements:
+            gang = gangs[one.gang]
+            firm = not gang.is_preemptible
+            sent.setdefault(gang.queue, Counter())[gang.waiting[one.batch].shape, firm] += len(one.pods)
+        wrong, rises = [], []
+        for queue, shapes in sent.items():
+            row = self._snapshot.queues.row_of.get(queue, NONE)
+            if row == NONE:
+                wrong.append(f"there is no queue {queue}")
+                continue
+            rise = self._cost({(at, shape): n for at, ((shape, _), n) in enumerate(shapes.items())})
+            firm_rise = self._cost({(0, shape): n for (shape, firm), n in shapes.items() if firm})
+            wrong += self._over(row, rise, firm_rise)
+            self._enter(row, rise, firm_rise)
+            rises.append((row, rise, firm_rise))
+        for row, rise, firm_rise in rises if wrong else ():
+            self._enter(row, [-more for more in rise], [-more for more in firm_rise])
+        return wrong
+
+    def _over(self, row: int, rise: Sequence[int], firm_rise: Sequence[int]) -> list[str]:
+        queues, wrong = self._snapshot.queues, []
+        for at in queues.paths[row]:
+            for c, (more, firm) in enumerate(zip(rise, firm_rise, strict=True)):
+                if more > 0 and self._used[at][c] + more > queues.limit[at, c]:
+                    wrong.append(f"queue {queues.names[at]} is raised above its limit")
+                if firm > 0 and self._firm[at][c] + firm > queues.quota[at, c]:
+                    wrong.append(f"the non-preemptible part of queue {queues.names[at]} is raised above its quota")
+        return wrong
+
+    def _enter(self, row: int, rise: Sequence[int], firm_rise: Sequence[int]) -> None:
+        for at in self._snapshot.queues.paths[row]:
+            for c, (more, firm) in enumerate(zip(rise, firm_rise, strict=True)):
+                self._used[at][c] += more
+                self._firm[at][c] += firm
+
+    def _count(self) -> None:
+        if self._counted:
+            return
+        self._counted = True
+        queues = self._snapshot.queues
+        self._used = [[0] * queues.limit.shape[1] for _ in queues.names]
+        self._firm = [[0] * queues.limit.shape[1] for _ in queues.names]
+        by_queue: dict[str, list[int]] = {}
+        for gang in self._snapshot.gangs:
+            if gang.placed and gang.queue in queues.row_of:
+                held = by_queue.setdefault(gang.queue, [])
+                for placed in gang.placed.values():
+                    held += placed.shapes
+                if not gang.is_preemptible:
+                    firm = self._firm_of(gang, Counter())
+                    self._enter(queues.row_of[gang.queue], [0] * len(firm), firm)
+        for queue, shapes in by_queue.items():
+            cost = self._cost({(0, shape): n for shape, n in Counter(shapes).items()})
+            self._enter(queues.row_of[queue], cost, [0] * len(cost))
+
+    def _cost(self, pods: Mapping[tuple[int, int], int]) -> list[int]:
+        total = [0] * self._snapshot.charges.shape[1]
+        for (_, shape), count in pods.items():
+            for c, amount in enumerate(self._snapshot.charges[shape].tolist()):
+                total[c] += count * amount
+        return total
+
+    def _firm_of(self, gang: Gang, more: Mapping[int, int]) -> list[int]:
+        """What may not be evicted of a gang, with more pods of its batches placed: they come after those that are."""
+        if gang.is_preemptible:
+            return [0] * self._snapshot.charges.shape[1]
+        shapes = {leaf: list(placed.shapes) for leaf, placed in gang.placed.items()}
+        for batch, count in sorted(more.items()):
+            shapes.setdefault(gang.waiting[batch].leaf, []).extend([gang.waiting[batch].shape] * count)
+        if not gang.is_firm:
+            kept = _core_pods(gang, {leaf: len(found) for leaf, found in shapes.items()})
+            shapes = {leaf: found[: kept.get(leaf, 0)] for leaf, found in shapes.items()}
+        return self._cost(Counter((leaf, shape) for leaf, found in shapes.items() for shape in found))
+
+
+def _placed(gang: Gang) -> list[int]:
+    return [len(gang.placed[row].nodes) if row in gang.placed else 0 for row in range(len(gang.tree.nodes))]
+
+
+def _core_pods(gang: Gang, placed: Mapping[int, int] | None = None) -> dict[int, int]:
+    """How many of the oldest pods of every leaf are core."""
+    have = _placed(gang)
+    for leaf, count in (placed or {}).items():
+        have[leaf] = count
+    succeeded = [gang.counts[row].succeeded if row in gang.counts else 0 for row in range(len(have))]
+    found = core(gang.tree, have, succeeded, gang.was_core)
+    kept = {leaf: found.pods[leaf] for leaf in gang.tree.leaves}
+    further: list[tuple[int, int]] = []
+    for leaf in gang.tree.leaves if found.floor_pods else ():
+        ages = gang.placed[leaf].ages if leaf in gang.placed else ()
+        further += [(ages[at] if at < len(ages) else 2**31 + at, leaf) for at in range(kept[leaf], have[leaf])]
+    for _, leaf in sorted(further)[: found.floor_pods]:
+        kept[leaf] += 1
+    return kept

@@ -1,0 +1,74 @@
+"""What one cycle hands to the next: no and unknown, and the outcomes of gangs that nobody had to look at."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from muster.plan.outcome import Reason
+from muster.plan.proof import Proof
+from muster.plan.tally import Settled
+from muster.snapshot.arrays import Gang, Key, Snapshot
+from muster.snapshot.room import Amounts
+
+
+class Remembered(NamedTuple):
+    """What was said of a gang that did not fit; `steps` is what may be spent on it the next time."""
+
+    gang: Gang
+    proof: Proof | None
+    steps: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """No and unknown stand while the gang, and the room that it could use, stay as they are."""
+
+    snapshot: Snapshot | None = None
+    room: Amounts = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    said: dict[Key, Remembered] = field(default_factory=dict)
+    # Gangs that have their minimum, and why their surplus waits.
+    surplus: dict[Key, tuple[Gang, tuple[Reason, ...]]] = field(default_factory=dict)
+    settled: Settled = field(default_factory=Settled)
+
+
+class Recall:
+    """What of a memory still holds."""
+
+    def __init__(self, memory: Memory, snapshot: Snapshot) -> None:
+        self._memory, self._snapshot = memory, snapshot
+        self._grown = self._where_room_grew()
+
+    def _where_room_grew(self) -> npt.NDArray[np.bool_] | None:
+        """Nodes that have more room than when the last cycle ended; None when everything is new."""
+        before, now = self._memory.snapshot, self._snapshot
+        if before is None or before.nodes is not now.nodes or before.resources != now.resources:
+            return None
+        more: npt.NDArray[np.bool_] = now.free + now.releasing > self._memory.room
+        grown: npt.NDArray[np.bool_] = np.logical_or.reduce(more, axis=1)
+        return grown
+
+    @property
+    def last_ns(self) -> int | None:
+        """When the last cycle was, if there was one."""
+        before = self._memory.snapshot
+        return before.now_ns if before is not None else None
+
+    def said(self, gang: Gang) -> Remembered | None:
+        """What was said of the gang, if it still holds."""
+        known = self._memory.said.get(gang.key)
+        return known if known is not None and known.gang is gang and not self._grew_for(gang) else None
+
+    def surplus(self, gang: Gang) -> tuple[Reason, ...] | None:
+        """Why the gang's surplus waits, if it still does."""
+        known = self._memory.surplus.get(gang.key)
+        return known[1] if known is not None and known[0] is gang and not self._grew_for(gang) else None
+
+    def _grew_for(self, gang: Gang) -> bool:
+        """Whether a node that the gang could use has more room than when the last cycle ended."""
+        if self._grown is None:
+            return True
+        if not self._grown.any():
+            return False
+        return any((self._grown & self._snapshot.allowed[batch.shape]).any() for batch in gang.waiting)

@@ -1,0 +1,244 @@
+"""Who may take what from whom (SPEC §8): the rules of preempt, reclaim and consolidate."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from muster.api.tree import NONE
+from muster.plan.accounts import NOTHING, Accounts, Charge, minimum_of, plus
+from muster.plan.outcome import Action, UnitKind
+from muster.plan.units import Flags, Numbers, Table
+from muster.snapshot.arrays import Gang, Snapshot
+
+
+class Terms:
+    """What queues allow one another when a gang that asks for so much takes from others."""
+
+    def __init__(self, gang: Gang, asked: Charge, accounts: Accounts) -> None:
+        self.asked, self.accounts = asked, accounts
+        self.row = accounts.row_of(gang)
+        self._wants = [c for c, amount in enumerate(asked) if amount > 0]
+        # Per victim's queue: its queues below the common one, and whether it may fall to its fair share, to its quota.
+        self._known: dict[int, tuple[tuple[int, ...], bool, bool]] = {}
+
+    def below(self, queue: int) -> tuple[int, ...]:
+        """A victim's queue and those above it, as far as they are not the gang's own."""
+        return self._of(queue)[0]
+
+    def may_give(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> bool:
+        """Whether a queue, of which so much is taken already, may lose something to this gang.
+
+        The gang's queues end within what they are due, and the other's have more than that.
+        """
+        below, share, quota = self._of(queue)
+        return (share and self._is_above(below, frees, taken, quota=False)) or (
+            quota and self._is_above(below, frees, taken, quota=True)
+        )
+
+    def _of(self, queue: int) -> tuple[tuple[int, ...], bool, bool]:
+        if queue not in self._known:
+            paths, accounts = self.accounts.queues.paths, self.accounts
+            mine, theirs = paths[self.row], paths[queue]
+            below = tuple(at for at in theirs if at not in mine)
+            ours = [at for at in mine if at not in theirs]
+            # A queue above the gang's own shares everything with it: there is nothing to take back from it.
+            apart = bool(below and ours)
+            ends = [
+                apart and all(accounts.ends_within(at, self.asked, quota=quota) for at in ours)
+                for quota in (False, True)
+            ]
+            self._known[queue] = (below, ends[0], ends[1])
+        return self._known[queue]
+
+    def _is_above(self, rows: Iterable[int], frees: Charge, taken: Mapping[int, Sequence[int]], *, quota: bool) -> bool:
+        """Whether each of these queues still has more than it is due of something that is asked for and freed."""
+        for row in rows:
+            gone = taken.get(row)
+            for c in self._wants:
+                if frees[c] > 0 and self.accounts.above(row, c, quota=quota) > (gone[c] if gone else 0):
+                    break
+            else:
+                return False
+        return True
+
+    def most(self, largest: Mapping[int, Sequence[int]]) -> Charge:
+        """No more than so much can be taken: what queues may lose, and the `largest` last unit of each."""
+        found = [0] * len(self.asked)
+        for queue, unit in largest.items():
+            below, share, quota = self._of(queue)
+            loses = [self._loss(below, unit, quota=at) for at, open_ in ((False, share), (True, quota)) if open_]
+            for c in range(len(found)):
+                found[c] += max((loss[c] for loss in loses), default=0)
+        return tuple(found)
+
+    def _loss(self, below: Sequence[int], largest: Sequence[int], *, quota: bool) -> Charge:
+        """The most that queues may lose of each charge. When they have too much of several, nothing bounds it."""
+        over = [min(self.accounts.above(row, c, quota=quota) for row in below) for c in range(len(largest))]
+        any_over = [c for c in self._wants if any(self.accounts.above(row, c, quota=quota) > 0 for row in below)]
+        if not any_over:
+            return NOTHING
+        bounded = any_over[0] if len(any_over) == 1 else NONE
+        return tuple(max(0, over[c] - 1 + largest[c]) if c == bounded else 2**60 for c in range(len(largest)))
+
+
+class Rights:
+    """The rules of one action for one gang that asks for so much."""
+
+    def __init__(
+        self,
+        action: str,
+        number: int,
+        terms: Terms,
+        table: Table,
+        snapshot: Snapshot,
+        disruptions: Sequence[int],
+    ) -> None:
+        self.action, self._number, self.terms = action, number, terms
+        self.table, self.snapshot, self.disruptions = table, snapshot, disruptions
+
+    def candidates(self) -> Numbers:
+        """The units that may be taken at all, each judged by itself."""
+        table = self.table
+        mask: Flags = table.left & (table.gang != self._number)
+        if self.action == Action.PREEMPT:
+            mask &= (table.queue == self.terms.row) & (table.priority < self.snapshot.gangs[self._number].priority)
+        elif self.action == Action.RECLAIM:
+            mask &= (table.queue != self.terms.row) & (table.queue != NONE)
+            for queue in np.unique(table.queue[mask]).tolist():
+                if not self.terms.may_give(queue, self.terms.asked, {}):
+                    mask &= table.queue != queue
+        else:
+            mask &= table.controlled
+        return np.flatnonzero(mask & ~self._protected(mask))
+
+    def _protected(self, mask: Flags) -> Flags:
+        """Minimums of gangs that have not run for as long as their queue promises."""
+        table, queues, snapshot = self.table, self.snapshot.queues, self.snapshot
+        found = np.zeros(len(table), dtype=bool)
+        if not any(queues.preempt_min_runtime_ns) and not any(queues.reclaim_min_runtime_ns):
+            return found
+        for number in np.flatnonzero(mask & (table.kind == UnitKind.WHOLE_GANG)).tolist():
+            gang, queue = snapshot.gangs[table[number].gang], int(table.queue[number])
+            if queue == NONE or not gang.started_ns:
+                continue
+            inside = queue == self.terms.row
+            runtimes = queues.preempt_min_runtime_ns if inside else queues.reclaim_min_runtime_ns
+            found[number] = snapshot.now_ns - gang.started_ns < runtimes[queue]
+        return found
+
+    def legal(self, bundles: Iterable[Sequence[int]]) -> Iterator[list[int]]:
+        """Those of the bundles that may go one after the other, whole or not at all; one that may not is left out."""
+        taken = Taken(self)
+        for bundle in bundles:
+            added = taken.add(bundle)
+            if added:
+                yield added
+
+    def all_legal(self, numbers: Sequence[int]) -> bool:
+        """Whether all of the units may go, the small ones first."""
+        costs = self.table.costs
+        order = sorted(numbers, key=lambda number: (costs[number], number))
+        return bool(Taken(self).add(order))
+
+
+class Taken:
+    """Units that go one after the other, while all rules hold."""
+
+    def __init__(self, rights: Rights) -> None:
+        self._rights, self._table = rights, rights.table
+        self._reclaims = rights.action == Action.RECLAIM
+        self._by_queue: dict[int, list[int]] = {}
+        self._by_gang: dict[int, list[int]] = {}
+        self._disruptions: dict[int, int] = {}
+        self._units: set[int] = set()
+        # Queues that can lose nothing more of these charges.
+        self._closed: set[tuple[int, Charge]] = set()
+        self._pending = 0
+
+    def add(self, numbers: Sequence[int]) -> list[int]:
+        """Takes some more units, if all of them may go; gives those that were not taken before. Else takes none."""
+        fresh = [number for number in dict.fromkeys(numbers) if number not in self._units]
+        for at, number in enumerate(fresh):
+            self._pending = at
+            if not self._add(number):
+                for taken in reversed(fresh[:at]):
+                    self._drop(taken)
+                return []
+        return fresh
+
+    def _add(self, number: int) -> bool:
+        queue, gang = int(self._table.queue[number]), int(self._table.gang[number])
+        alone = bool(self._table.alone[number])
+        if self._reclaims:
+            cost = self._table.costs[number]
+            if alone and (queue, cost) in self._closed:
+                return False
+            if not self._may_give(number, queue, alone=alone):
+                if alone and not self._pending:
+                    self._closed.add((queue, cost))
+                return False
+        if not alone and not self._table.is_legal(gang, [*self._by_gang.get(gang, ()), number]):
+            return False
+        if not self._guarded(number, 1):
+            return False
+        self._units.add(number)
+        if not alone:
+            self._by_gang.setdefault(gang, []).append(number)
+        self._count(number, queue, 1)
+        return True
+
+    def _may_give(self, number: int, queue: int, *, alone: bool) -> bool:
+        """Whether the queue has more than it is due before the last that goes of a unit, which is its minimum."""
+        rights, taken = self._rights, self._by_queue
+        if not alone and self._table.pods[number] > 1:
+            surplus = self._cost_of_new(number, beyond_minimum=True)
+            taken = dict(taken)
+            for row in rights.terms.below(queue):
+                taken[row] = list(plus(taken.get(row, NOTHING), surplus))
+        return rights.terms.may_give(queue, self._table.costs[number], taken)
+
+    def _drop(self, number: int) -> None:
+        gang = int(self._table.gang[number])
+        self._units.discard(number)
+        if not self._table.alone[number]:
+            self._by_gang[gang].remove(number)
+        self._guarded(number, -1)
+        self._count(number, int(self._table.queue[number]), -1)
+
+    def _count(self, number: int, queue: int, sign: int) -> None:
+        """What the queues lose by it; what other units of the gang take already is not lost twice."""
+        if not self._reclaims:
+            return
+        cost = self._table.costs[number]
+        if not self._table.alone[number]:
+            cost = self._cost_of_new(number)
+        for row in self._rights.terms.below(queue):
+            gone = self._by_queue.setdefault(row, [0] * len(cost))
+            for c, amount in enumerate(cost):
+                gone[c] += sign * amount
+
+    def _cost_of_new(self, number: int, *, beyond_minimum: bool = False) -> Charge:
+        """What a unit takes that others of its gang do not; all of it, or what goes before its minimum."""
+        gang = int(self._table.gang[number])
+        others = {spot for n in self._by_gang.get(gang, ()) if n != number for spot in self._table[n].pods}
+        placed = self._rights.snapshot.gangs[gang].placed
+        spots = [spot for spot in self._table.spots(number) if spot not in others]
+        if beyond_minimum:
+            kept = minimum_of(self._rights.snapshot.gangs[gang], self._table[number].row)
+            spots = [(leaf, at) for leaf, at in spots if at >= kept.get(leaf, 0)]
+        return self._rights.terms.accounts.cost((placed[leaf].shapes[at], 1) for leaf, at in spots)
+
+    def _guarded(self, number: int, sign: int) -> bool:
+        """Draws on the disruption budgets of the unit's pods; not when one of them does not allow it."""
+        if not self._rights.disruptions:
+            return True
+        placed = self._rights.snapshot.gangs[int(self._table.gang[number])].placed
+        drawn: dict[int, int] = {}
+        for leaf, at in self._table.spots(number):
+            for guard in placed[leaf].guards[at] if placed[leaf].guards else ():
+                drawn[guard] = drawn.get(guard, 0) + sign
+        now = {guard: self._disruptions.get(guard, 0) + count for guard, count in drawn.items()}
+        if sign > 0 and any(count > self._rights.disruptions[guard] for guard, count in now.items()):
+            return False
+        self._disruptions.update(now)
+        return True

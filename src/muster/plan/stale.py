@@ -1,0 +1,74 @@
+"""Staleness (SPEC §8): gangs, or children, that lost what their minimum needs and did not get it back in time."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from muster.api.tree import Tree, satisfied
+from muster.snapshot.arrays import Counts, Gang, Recorded
+
+
+class Clock(NamedTuple):
+    """A tree node that is below its minimum by a loss; `since_ns` is when the clock started, `due` whether it is up."""
+
+    row: int
+    since_ns: int
+    due: bool
+
+
+def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None) -> Iterator[Clock]:
+    """From the root down: an unsatisfied root, or every unsatisfied child with placed pods whose parent is satisfied.
+
+    `present` are placed and succeeded pods per leaf after the cycle. While a missing member terminates the clock stands
+    still: the time since `last_ns`, the cycle before, does not count; when nobody knows it, none of it does.
+    """
+    tree = gang.tree
+    met = satisfied(tree, present)
+    lost = _lost(gang, present)
+    open_rows = [0]
+    while open_rows:
+        row = open_rows.pop()
+        if met[row]:
+            open_rows.extend(reversed(tree.nodes[row].children))
+        elif lost[row] and _has_placed(gang, row):
+            known = gang.recorded[row] if gang.recorded else None
+            since = known.stale_since_ns if known is not None and known.stale_since_ns else now_ns
+            waits = any(gang.counts.get(leaf, Counts()).terminating for leaf in tree.leaves_below(row))
+            if waits:
+                since = now_ns if last_ns is None else min(now_ns, since + max(0, now_ns - last_ns))
+            yield Clock(row, since, due=not waits and 0 <= gang.grace_ns <= now_ns - since)
+
+
+def _has_placed(gang: Gang, row: int) -> bool:
+    return any(leaf in gang.placed for leaf in gang.tree.leaves_below(row))
+
+
+def _lost(gang: Gang, present: Sequence[int]) -> list[bool]:
+    """Per row: whether it lacks something by a loss, and not only because its spec asks for more than before."""
+    tree = gang.tree
+    if not gang.recorded:
+        return [True] * len(tree.nodes)
+    before = satisfied(_as_recorded(tree, gang.recorded), present)
+    have = list(present)
+    for row in range(len(have) - 1, 0, -1):
+        have[tree.nodes[row].parent] += have[row]
+    found = []
+    for row, known in enumerate(gang.recorded):
+        if known is None:
+            # A new child that has pods already: half of it was placed, which is a loss too.
+            found.append(True)
+        elif known.stale_since_ns:
+            found.append(True)
+        elif known.satisfied:
+            found.append(not before[row])
+        else:
+            found.append(have[row] < known.placed + known.succeeded or not known.placed)
+    return found
+
+
+def _as_recorded(tree: Tree, recorded: Sequence[Recorded | None]) -> Tree:
+    """The tree with the minimums that the status knows; what it does not know asks for nothing."""
+    nodes = [
+        node._replace(minimum=known.minimum if known is not None else 0)
+        for node, known in zip(tree.nodes, recorded, strict=True)
+    ]
+    return Tree(tuple(nodes), tree.together)

@@ -1,0 +1,287 @@
+"""What can be taken away from gangs at once (SPEC §8): leftovers, surplus pods, whole surplus children, whole gangs.
+
+All units of a cluster stand in one table of arrays, so that choosing among thousands of them costs no loops.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from muster.api.tree import NONE, core, satisfied
+from muster.plan.accounts import core_counts
+from muster.plan.outcome import Code, UnitKind
+from muster.snapshot.arrays import Gang, Placed, Snapshot
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+# A placed pod of a gang: leaf and place in the leaf.
+Spot = tuple[int, int]
+
+
+class Unit(NamedTuple):
+    """Pods of one gang that go together; `row` is the tree node that goes, or the leaf that loses a pod."""
+
+    gang: int
+    kind: UnitKind
+    row: int
+    pods: tuple[Spot, ...]
+
+
+class Table:
+    """All units: `gang`, `kind`, `priority`, `queue`, `age`, `pods`; and per pod of a unit `unit`, `node`, `shape`.
+
+    `age` ranks units from the youngest on. A unit that is `alone` is a gang of one pod: nothing but itself decides
+    whether it may go. They stand first.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, gangs, placed = snapshot, snapshot.gangs, snapshot.placed
+        takes = [not gang.is_firm and bool(gang.placed) for gang in gangs]
+        single = np.array([ok and _is_lone(gang) for ok, gang in zip(takes, gangs, strict=True)], dtype=bool)
+        rest = np.flatnonzero(np.array(takes, dtype=bool) & ~single).tolist()
+        lone = np.flatnonzero(single[placed.gang]) if len(placed.gang) else np.zeros(0, dtype=np.intp)
+        self._lone = len(lone)
+        self._others: list[Unit] = [unit for number in rest for unit in units_of(number, gangs[number])]
+        others = self._others
+        self.gang: Numbers = np.concatenate([placed.gang[lone], _column(unit.gang for unit in others)])
+        self.kind: Numbers = np.concatenate(
+            [np.full(self._lone, int(UnitKind.WHOLE_GANG)), _column(unit.kind for unit in others)]
+        )
+        self.pods: Numbers = np.concatenate([np.ones(self._lone, dtype=np.int64), _column(len(u.pods) for u in others)])
+        priorities, created = _column(gang.priority for gang in gangs), _column(gang.created_ns for gang in gangs)
+        self.priority: Numbers = priorities[self.gang]
+        self.queue: Numbers = snapshot.queue_of[self.gang]
+        numbers = np.arange(len(self.gang))
+        self.alone: Flags = numbers < self._lone
+        # Younger gangs first; in a gang in the order of SPEC §8, which is the order of its units.
+        self.age: Numbers = np.empty(len(self.gang), dtype=np.int64)
+        self.age[np.lexsort((numbers, self.gang, -created[self.gang]))] = numbers
+        here = [(gangs[unit.gang].placed[leaf], at) for unit in others for leaf, at in unit.pods]
+        self.unit: Numbers = np.repeat(numbers, self.pods)
+        self.node: Numbers = np.concatenate([placed.node[lone], _column(one.nodes[at] for one, at in here)])
+        self.shape: Numbers = np.concatenate([placed.shape[lone], _column(one.shapes[at] for one, at in here)])
+        self.first: Numbers = np.cumsum(self.pods) - self.pods
+        # Single pods of one leaf, of which only some can be spared: the leaf by number, and how many.
+        self.leaf: Numbers = np.full(len(self.gang), NONE, dtype=np.int64)
+        self.spare_pods: Numbers = np.zeros(len(self.gang), dtype=np.int64)
+        leaves: dict[tuple[int, int], int] = {}
+        for number, unit in enumerate(others, start=self._lone):
+            if unit.kind == UnitKind.SURPLUS_POD:
+                self.leaf[number] = leaves.setdefault((unit.gang, unit.row), len(leaves))
+                gang = gangs[unit.gang]
+                self.spare_pods[number] = gang.present[unit.row] - gang.tree.nodes[unit.row].minimum
+        # What is left: of the units, and of their pods, which several units may share.
+        self.left: Flags = np.ones(len(self.gang), dtype=bool)
+        self.there: Flags = np.ones(len(self.unit), dtype=bool)
+        self.gone: dict[int, set[Spot]] = {}
+        # Rows of gangs that have gone whole.
+        self._went: dict[int, set[int]] = {}
+        self._units_of: dict[int, list[int]] = {}
+        for number, unit in enumerate(others, start=self._lone):
+            self._units_of.setdefault(unit.gang, []).append(number)
+
+    def __len__(self) -> int:
+        return len(self.gang)
+
+    def __getitem__(self, number: int) -> Unit:
+        """One unit."""
+        if number >= self._lone:
+            return self._others[number - self._lone]
+        return Unit(int(self.gang[number]), UnitKind.WHOLE_GANG, 0, ((0, 0),))
+
+    @cached_property
+    def controlled(self) -> Flags:
+        """Units of which every pod has a controller."""
+        gangs, found = self._snapshot.gangs, np.ones(len(self), dtype=bool)
+        found[: self._lone] = [
+            bool(placed.controlled) and placed.controlled[0]
+            for placed in (gangs[number].placed[0] for number in self.gang[: self._lone].tolist())
+        ]
+        for number, unit in enumerate(self._others, start=self._lone):
+            placed = gangs[unit.gang].placed
+            found[number] = all(placed[leaf].controlled and placed[leaf].controlled[at] for leaf, at in unit.pods)
+        return found
+
+    @cached_property
+    def cost(self) -> Numbers:
+        """What every unit costs its queue, per charge."""
+        charges = self._snapshot.charges[self.shape]
+        return np.add.reduceat(charges, self.first, axis=0) if len(self) else charges
+
+    @cached_property
+    def costs(self) -> list[tuple[int, ...]]:
+        """The same as numbers that are quick to look at one by one."""
+        return list(map(tuple, self.cost.tolist()))
+
+    def siblings(self, number: int) -> list[int]:
+        """The units of the same gang."""
+        return self._units_of.get(int(self.gang[number]), [number])
+
+    def spots(self, number: int) -> list[Spot]:
+        """The pods of a unit that have not gone yet."""
+        unit = self[number]
+        gone = self.gone.get(unit.gang)
+        return [spot for spot in unit.pods if spot not in gone] if gone else list(unit.pods)
+
+    def rows(self, numbers: Iterable[int]) -> Numbers:
+        """The pods of some units, each pod once, by their places in the table."""
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[np.fromiter(numbers, dtype=np.int64)] = True
+        rows = np.flatnonzero(chosen[self.unit] & self.there)
+        if not chosen[self._lone :].any():
+            return rows
+        seen: set[tuple[int, Spot]] = set()
+        kept = [int(row) for row in rows[self.alone[self.unit[rows]]]]
+        for row in rows[~self.alone[self.unit[rows]]].tolist():
+            number = int(self.unit[row])
+            unit = self[number]
+            what = (unit.gang, unit.pods[row - int(self.first[number])])
+            if what not in seen:
+                seen.add(what)
+                kept.append(row)
+        return np.array(kept, dtype=np.int64)
+
+    def is_legal(self, gang: int, numbers: Collection[int]) -> bool:
+        """Whether these units of a gang may go together, after what has gone already."""
+        units = [self[number] for number in numbers]
+        spots = {spot for unit in units for spot in unit.pods} | self.gone.get(gang, set())
+        whole = {unit.row for unit in units if unit.kind >= UnitKind.SURPLUS_CHILD} | self._went.get(gang, set())
+        return stands(self._snapshot.gangs[gang], spots, whole)
+
+    def alike(self, number: int) -> object:
+        """What a unit of one pod is to those who look for room; younger ones of the same are taken first."""
+        if self.pods[number] > 1:
+            return number
+        unit, first = self[number], int(self.first[number])
+        placed = self._snapshot.gangs[unit.gang].placed[unit.pods[0][0]]
+        guards = placed.guards[unit.pods[0][1]] if placed.guards else ()
+        whose = (NONE, int(self.queue[number])) if self.alone[number] else (unit.gang, unit.row)
+        where = (int(self.node[first]), int(self.shape[first]))
+        return whose, int(self.priority[number]), int(unit.kind), where, guards
+
+    def spare(self, gang: int) -> None:
+        """Nothing of a gang may go any more."""
+        self.left[self.gang == gang] = False
+
+    def take(self, numbers: Sequence[int]) -> None:
+        """These units go."""
+        taken = np.array(numbers, dtype=np.int64)
+        self.left[taken] = False
+        lone = taken[taken < self._lone]
+        self.there[lone] = False
+        for number in taken[taken >= self._lone].tolist():
+            unit = self[number]
+            self.gone.setdefault(unit.gang, set()).update(unit.pods)
+            if unit.kind >= UnitKind.SURPLUS_CHILD:
+                self._went.setdefault(unit.gang, set()).add(unit.row)
+        for gang in np.unique(self.gang[taken[taken >= self._lone]]).tolist():
+            gone = self.gone[gang]
+            for other in self._units_of[gang]:
+                pods = self[other].pods
+                for at, spot in enumerate(pods):
+                    if spot in gone:
+                        self.there[self.first[other] + at] = False
+                self.left[other] &= any(spot not in gone for spot in pods)
+
+
+def _column(numbers: Iterable[int]) -> Numbers:
+    return np.fromiter(numbers, dtype=np.int64)
+
+
+def _is_lone(gang: Gang) -> bool:
+    return gang.is_single and gang.is_preemptible and not gang.held
+
+
+def units_of(number: int, gang: Gang) -> Iterator[Unit]:
+    """The units of one gang, those that are taken first at the front."""
+    if not gang.placed or gang.is_firm or any(i.code == Code.INVALID for i in gang.held):
+        return
+    firm = not gang.is_preemptible
+    every = tuple((leaf, at) for leaf, placed in sorted(gang.placed.items()) for at in range(len(placed.nodes)))
+    if not gang.satisfied[0]:
+        if not firm:
+            yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
+        return
+    found = list(_surplus(number, gang, firm))
+    found.sort(key=lambda unit: unit.kind)
+    yield from found
+    if not firm and gang.minimum_pods[0] > 0:
+        yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
+
+
+def _surplus(number: int, gang: Gang, firm: bool) -> Iterator[Unit]:
+    """Everything of a satisfied gang that its minimum does not need, the last in the spec first."""
+    tree, met = gang.tree, gang.satisfied
+    kept = core_counts(gang) if firm else {}
+    core_rows = core(tree, _placed(gang), _succeeded(gang), gang.was_core).nodes if firm else ()
+    whole = list(met)
+    for row, node in enumerate(tree.nodes):
+        whole[row] = whole[row] and (node.parent == NONE or whole[node.parent])
+    for row in range(len(tree.nodes) - 1, -1, -1):
+        node = tree.nodes[row]
+        around = node.parent == NONE or whole[node.parent]
+        below = [(leaf, at) for leaf in tree.leaves_below(row) for at in range(len(_pods(gang, leaf).nodes))]
+        if not around or not below:
+            continue
+        if not met[row]:
+            yield from (Unit(number, UnitKind.LEFTOVER, leaf, ((leaf, at),)) for leaf, at in reversed(below))
+            continue
+        if not node.children and gang.present[row] > node.minimum:
+            places = range(len(below) - 1, kept.get(row, 0) - 1, -1)
+            yield from (Unit(number, UnitKind.SURPLUS_POD, row, ((row, at),)) for at in places)
+        if row and not (firm and core_rows[row]):
+            parent = tree.nodes[node.parent]
+            if sum(met[child] for child in parent.children) > parent.minimum and node.minimum > 0:
+                yield Unit(number, UnitKind.SURPLUS_CHILD, row, tuple(below))
+
+
+def _pods(gang: Gang, leaf: int) -> Placed:
+    return gang.placed.get(leaf, Placed((), (), ()))
+
+
+def _placed(gang: Gang) -> list[int]:
+    return [len(_pods(gang, row).nodes) for row in range(len(gang.tree.nodes))]
+
+
+def _succeeded(gang: Gang) -> list[int]:
+    return [gang.counts[row].succeeded if row in gang.counts else 0 for row in range(len(gang.tree.nodes))]
+
+
+def stands(gang: Gang, gone: Collection[Spot], whole: Collection[int]) -> bool:
+    """Whether every tree node that was satisfied stays so without these pods, or goes whole (SPEC §11.5).
+
+    `whole` are the tree nodes that are meant to go, with everything below: only they may be emptied.
+    """
+    present, left = list(gang.present), _placed(gang)
+    for leaf, _ in gone:
+        present[leaf] -= 1
+        left[leaf] -= 1
+    for row in range(len(left) - 1, 0, -1):
+        left[gang.tree.nodes[row].parent] += left[row]
+    after = satisfied(gang.tree, present)
+    meant = [row in whole for row in range(len(left))]
+    for row, node in enumerate(gang.tree.nodes):
+        meant[row] = meant[row] or (node.parent != NONE and meant[node.parent])
+    columns = zip(gang.satisfied, after, left, meant, strict=True)
+    return all(now or not before or (goes and not pods) for before, now, pods, goes in columns)
+
+
+def without(gang: Gang, gone: Collection[Spot]) -> Gang:
+    """The gang without some placed pods."""
+    placed = {}
+    for leaf, found in gang.placed.items():
+        kept = [at for at in range(len(found.nodes)) if (leaf, at) not in gone]
+        if kept:
+            placed[leaf] = Placed(
+                tuple(found.pods[at] for at in kept),
+                tuple(found.nodes[at] for at in kept),
+                tuple(found.shapes[at] for at in kept),
+                tuple(found.controlled[at] for at in kept) if found.controlled else (),
+                tuple(found.guards[at] for at in kept) if found.guards else (),
+                tuple(found.ages[at] for at in kept) if found.ages else (),
+            )
+    return replace(gang, placed=placed)

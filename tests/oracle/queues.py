@@ -1,0 +1,188 @@
+"""Queues as they are written, and what each is due (SPEC §7), in plain recursive words."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+CHARGES = ("cpu", "memory", "gpu")
+UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
+ENDLESS = 10**18
+Charge = tuple[int, int, int]
+NOTHING: Charge = (0, 0, 0)
+
+
+def plus(one: Charge, other: Charge, sign: int = 1) -> Charge:
+    """The sum, or the difference."""
+    cpu, memory, gpu = (a + sign * b for a, b in zip(one, other, strict=True))
+    return cpu, memory, gpu
+
+
+def total(charges: Any) -> Charge:
+    """The sum of many."""
+    found = NOTHING
+    for charge in charges:
+        found = plus(found, charge)
+    return found
+
+
+def nanoseconds(time: str | None) -> int:
+    """A time as Kubernetes writes it; 0 for none."""
+    return int(datetime.fromisoformat(time).timestamp()) * 10**9 if time else 0
+
+
+def seconds(duration: str | None) -> float:
+    """A duration of plain numbers with ms, s, m or h; 0 for none."""
+    if not duration or duration == "0":
+        return 0
+    sign, text = (-1, duration[1:]) if duration.startswith("-") else (1, duration.removeprefix("+"))
+    found, number = 0.0, ""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    while text:
+        length = next(at for at, letter in enumerate(text) if letter.isalpha())
+        number, text = text[:length], text[length:]
+        unit = "ms" if text.startswith("ms") else text[0]
+        found, text = found + float(number) * units[unit], text.removeprefix(unit)
+    return sign * found
+
+
+@dataclass
+class Queue:
+    """One queue. `quota` and `limit` in base units."""
+
+    name: str
+    parent: str = ""
+    priority: int = 100
+    created: int = 0
+    quota: Charge = (ENDLESS, ENDLESS, ENDLESS)
+    limit: Charge = (ENDLESS, ENDLESS, ENDLESS)
+    weight: tuple[Fraction, ...] = (Fraction(1),) * 3
+    preempt_runtime: str | None = None
+    reclaim_runtime: str | None = None
+    namespaces: tuple[str, ...] = ("*",)
+
+
+@dataclass
+class Tree:
+    """All queues by name; `broken` are those that hold their gangs because something above them is wrong."""
+
+    queues: dict[str, Queue]
+    written: bool
+    broken: set[str] = field(default_factory=set)
+
+    def path(self, name: str) -> list[str]:
+        """A queue and all above it."""
+        found = [name]
+        while self.queues[found[-1]].parent:
+            found.append(self.queues[found[-1]].parent)
+        return found
+
+    def children(self, name: str) -> list[Queue]:
+        """The queues directly below one; below "", the top ones."""
+        return [one for one in self.queues.values() if one.parent == name and one.name not in self.broken]
+
+    def apart(self, one: str, other: str) -> tuple[list[str], list[str]]:
+        """The paths of two queues, as far as they are not the same."""
+        mine, theirs = self.path(one), self.path(other)
+        return [name for name in mine if name not in theirs], [name for name in theirs if name not in mine]
+
+    def runtime(self, name: str, which: str) -> float:
+        """How long a minimum is safe: of the nearest queue that says so, in seconds."""
+        stated = [getattr(self.queues[one], which) for one in self.path(name)]
+        return next((seconds(one) for one in stated if one is not None), 0)
+
+    def shares(self, capacity: Charge, demand: dict[str, Charge]) -> dict[str, Charge]:
+        """What every queue is due, when its own gangs hold and ask for `demand`."""
+        wants: dict[str, list[int]] = {}
+
+        def want(name: str) -> list[int]:
+            below = [want(child.name) for child in self.children(name)]
+            own = demand.get(name, NOTHING)
+            sums = [own[at] + sum(one[at] for one in below) for at in range(3)]
+            wants[name] = [min(sums[at], self.queues[name].limit[at]) for at in range(3)] if name else sums
+            return wants[name]
+
+        want("")
+        found: dict[str, list[int]] = {"": list(capacity)}
+
+        def divide(name: str) -> None:
+            below = self.children(name)
+            for child in below:
+                found[child.name] = [0, 0, 0]
+            for at in range(3):
+                shares = _divided(below, found[name][at], {one.name: wants[one.name][at] for one in below}, at)
+                for child, share in shares.items():
+                    found[child][at] = share
+            for child in below:
+                divide(child.name)
+
+        divide("")
+        return {name: (share[0], share[1], share[2]) for name, share in found.items() if name}
+
+
+def _divided(queues: list[Queue], there: int, wants: dict[str, int], at: int) -> dict[str, int]:
+    """One amount among siblings: guarantees first, the rest by priority, then by weight."""
+    found = {one.name: min(one.quota[at], one.limit[at], wants[one.name]) for one in queues}
+    rest = max(0, there - sum(found.values()))
+    for priority in sorted({one.priority for one in queues}, reverse=True):
+        open_ones = [one for one in queues if one.priority == priority and one.weight[at] > 0]
+        while rest:
+            open_ones = [one for one in open_ones if found[one.name] < wants[one.name]]
+            weights = sum((one.weight[at] for one in open_ones), Fraction(0))
+            if not open_ones:
+                break
+            offer = {one.name: rest * one.weight[at] / weights for one in open_ones}
+            modest = [one for one in open_ones if wants[one.name] - found[one.name] <= offer[one.name]]
+            if modest:
+                for one in modest:
+                    rest -= wants[one.name] - found[one.name]
+                    found[one.name] = wants[one.name]
+                continue
+            for one in open_ones:
+                found[one.name] += int(offer[one.name])
+            left = rest - sum(int(one) for one in offer.values())
+            ranked = sorted(open_ones, key=lambda one: (int(offer[one.name]) - offer[one.name], one.created, one.name))
+            for one in ranked[:left]:
+                found[one.name] += 1
+            rest = 0
+    return found
+
+
+def read_queues(documents: list[dict[str, Any]], used: set[str]) -> Tree:
+    """The tree of queues; without any Queue, every name that is used is one without end."""
+    written = [one for one in documents if one["kind"] == "Queue"]
+    if not written:
+        return Tree({name: Queue(name) for name in sorted(used)}, written=False)
+    tree = Tree({one["metadata"]["name"]: _queue(one) for one in written}, written=True)
+    for name in tree.queues:
+        seen, at = [], name
+        while at and at in tree.queues and at not in seen:
+            seen.append(at)
+            at = tree.queues[at].parent
+        if at:
+            tree.broken.add(name)
+    return tree
+
+
+def _queue(document: dict[str, Any]) -> Queue:
+    metadata, spec = document["metadata"], document.get("spec", {})
+    amounts: dict[str, list[Any]] = {"quota": [], "limit": [], "overQuotaWeight": []}
+    for charge in CHARGES:
+        resource = spec.get("resources", {}).get(charge)
+        for name, usual in (("quota", 0), ("limit", -1)):
+            stated = -1 if resource is None else resource.get(name, usual)
+            amounts[name].append(ENDLESS if stated == -1 else int(Fraction(str(stated)) * UNITS[charge]))
+        amounts["overQuotaWeight"].append(Fraction(str((resource or {}).get("overQuotaWeight", 1))))
+    allowed = metadata.get("annotations", {}).get("kai.scheduler/allowed-namespaces", "*")
+    return Queue(
+        metadata["name"],
+        spec.get("parentQueue", ""),
+        spec.get("priority", 100),
+        nanoseconds(metadata.get("creationTimestamp")),
+        tuple(amounts["quota"]),
+        tuple(amounts["limit"]),
+        tuple(amounts["overQuotaWeight"]),
+        spec.get("preemptMinRuntime"),
+        spec.get("reclaimMinRuntime"),
+        tuple(name.strip() for name in allowed.split(",")),
+    )

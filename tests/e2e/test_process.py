@@ -23,6 +23,26 @@ LONELY = GOOD + "".join(
 )
 
 
+def pod(gang, number, gpus, node=""):
+    where, name = f"nodeName: {node}, " if node else "", f"{gang}-{number}"
+    return (
+        f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{pod-group-name: {gang}}}}}\n"
+        f"spec: {{{where}containers: [{{resources: {{requests: {{nvidia.com/gpu: {gpus}}}}}}}]}}\n"
+    )
+
+
+# Two queues of quota 2 on four GPUs: the first has all of them, and a gang of the second waits for its two.
+CROWDED = "---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {nvidia.com/gpu: 4}}\n"
+for _queue, _gang in (("a", "has"), ("b", "wants")):
+    CROWDED += (
+        f"---\napiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {{name: {_queue}}}\n"
+        "spec: {resources: {gpu: {quota: 2}}}\n"
+        f"---\napiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {{name: {_gang}}}\n"
+        f"spec: {{queue: {_queue}, minMember: 2, preemptibility: preemptible}}\n"
+    )
+CROWDED += "".join(pod("has", number, 1, "n") for number in range(4)) + "".join(pod("wants", n, 1) for n in range(2))
+
+
 def run(*args, stdin="", env=None, **more):
     return subprocess.run(
         [str(arg) for arg in args],
@@ -49,6 +69,10 @@ def run(*args, stdin="", env=None, **more):
         pytest.param(["plan", "-f", ROOT / "examples"], "", 0, id="plan: all fit"),
         pytest.param(["plan", "-f", "-"], LONELY, 1, id="plan: one does not fit"),
         pytest.param(["plan"], "", 2, id="plan: nothing to read"),
+        pytest.param(["plan", "-f", "-"], CROWDED, 0, id="plan: room is made"),
+        pytest.param(["plan", "-f", "-", "--actions", "allocate"], CROWDED, 1, id="plan: no room is made"),
+        pytest.param(["explain", "wants", "-f", "-"], CROWDED, 0, id="explain: room is made"),
+        pytest.param(["validate", "--old", ROOT / "examples", "-f", "-"], GOOD, 0, id="validate: a change"),
         pytest.param(["snapshot", "-f", ROOT / "examples"], "", 0, id="snapshot"),
         pytest.param(["replay", ROOT / "README.md"], "", 2, id="replay: no snapshot"),
         pytest.param(["crds"], "", 0, id="crds"),
@@ -82,6 +106,31 @@ def test_a_plan_is_the_same_in_every_process(tmp_path):
     assert json.loads(min(plans))["bindings"]
     done = run("bash", "-c", f"{MUSTER} snapshot -f {ROOT / 'examples'} | {MUSTER} replay - -o json")
     assert done.stdout in plans
+
+
+def test_evictions_are_the_same_in_every_process(tmp_path):
+    """Who goes for whom, what the others are told, and a replay: equal bytes, whatever the process's hashes are."""
+    file = tmp_path / "crowded.yaml"
+    file.write_text(CROWDED)
+    args = ("-f", file, "--now", "2026-01-31T12:00:00Z", "-o", "json")
+    plans = {run(MUSTER, "plan", *args, env={"PYTHONHASHSEED": seed}).stdout for seed in "0123"}
+    assert len(plans) == 1
+    found = json.loads(min(plans))
+    assert [(one["pod"], one["action"], one["for"]) for one in found["evictions"]] == [
+        *(("has-2", "reclaim", "default/wants"), ("has-3", "reclaim", "default/wants")),
+    ]
+    assert {one["pod"] for one in found["nominations"]} == {"wants-0", "wants-1"}
+    # What is only nominated is not held yet.
+    assert [one["allocated"]["gpu"] for one in found["queues"]] == [2, 0]
+    done = run("bash", "-c", f"{MUSTER} snapshot -f {file} --now 2026-01-31T12:00:00Z | {MUSTER} replay - -o json")
+    assert done.stdout in plans
+    without = ("--without", "wants")
+    others = {run(MUSTER, "plan", *args, *without, env={"PYTHONHASHSEED": seed}).stdout for seed in "01"}
+    (change,) = json.loads(min(others))["others"]
+    assert (len(others), change["name"], change["before"]["placed"], change["after"]["placed"]) == (1, "has", 2, 4)
+    explained = {run(MUSTER, "explain", "has", *args, env={"PYTHONHASHSEED": seed}).stdout for seed in "01"}
+    assert [one["for"] for one in json.loads(min(explained))["loses"]] == ["default/wants"]
+    assert len(explained) == 1
 
 
 def test_fifty_thousand_pods_are_planned_in_seconds(tmp_path):

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.tree import NONE
+from muster.decisions.amounts import amount_in_words
 from muster.decisions.plan import Bind, Evict, Nominate, decide, document_of
-from muster.decisions.words import LONGEST, NOT_TRIED, PRECEDENCE, amount_in_words, foremost, sentence, told
+from muster.decisions.words import LONGEST, PRECEDENCE, foremost, sentence, told
 from muster.plan.model import Dimension
 from muster.plan.outcome import Code, Outcome, Reason, Verdict
 from small_cluster import GPU, TOPOLOGY, gang, node, planned, pod
@@ -112,7 +113,7 @@ def test_a_core_is_made_of_what_is_needed():
 
 def test_every_code_has_its_words_and_its_place():
     """No reason is ever told as a bare word, and precedence knows all of them."""
-    assert set(CODES) | {NOT_TRIED} == set(PRECEDENCE)
+    assert set(CODES) == set(PRECEDENCE)
     plan = planned(node("n", 1), gang(), pod("g-0", gpus=2))
     found = plan.snapshot.gangs[0]
     for code in PRECEDENCE:
@@ -255,6 +256,7 @@ def test_precedence():
         pytest.param("memory", 100, "100 bytes of memory", id="bytes"),
         pytest.param("hugepages-2Mi", 2**21, "2Mi hugepages-2Mi", id="huge pages"),
         pytest.param(GPU, 8, "8 × nvidia.com/gpu", id="devices"),
+        pytest.param("pods", 1, "1 pod", id="a pod"),
         pytest.param("host port 80/TCP on any IP", 1, "host port 80/TCP on any IP", id="a port"),
     ],
 )

@@ -1,12 +1,14 @@
 """An explanation as data: checks, proofs in words, places with who holds them, who is waited for, remedies."""
 
 import json
+import shlex
 
 import pytest
 
 from muster.api.tree import NONE
 from muster.decisions.explanation import Leaving, document_of, explain, proof_in_words
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted
+from muster.plan.raises import Raise
 from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, Remedy, Victim, remedies
 from small_cluster import GPU, TOPOLOGY, gang, node, planned, pod
 
@@ -181,6 +183,29 @@ def test_remedies_in_words(remedy, says, command):
     """What to do, and the command that does it."""
     (found,) = explained(HELPED, found=[remedy]).helps
     assert (found.says, found.command) == (says, command)
+
+
+def test_raises_in_words():
+    """One change for all queues, in their own units; a queue of which two things are raised is patched once."""
+    queues = [
+        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
+        for name in ("a", "it's")
+    ]
+    plan = planned(node("n", 1), *queues, gang(queue="a", minMember=2), pod("g-0"), pod("g-1"))
+    found = (Raise(0, 2, False, 3, 5), Raise(0, 2, True, 2, 5), Raise(1, 1, False, 10**9, 2 * 10**9))
+    (told, *_) = explain(plan, 0, (), (), found).helps
+    assert told.kind == "raise"
+    assert told.says == (
+        "raise the gpu limit of queue a from 3 to 5 and the gpu quota of queue a from 2 to 5 and the memory limit of "
+        "queue it's from 1G to 2G"
+    )
+    first, second = told.command.split(" && ")
+    assert shlex.split(first) == [
+        *("kubectl", "patch", "queues.scheduling.run.ai", "a", "--type=merge", "-p"),
+        '{"spec": {"resources": {"gpu": {"limit": 5, "quota": 5}}}}',
+    ]
+    assert shlex.split(second)[3] == "it's"
+    assert json.loads(shlex.split(second)[-1]) == {"spec": {"resources": {"memory": {"limit": 2000}}}}
 
 
 def test_the_document():

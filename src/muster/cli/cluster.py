@@ -22,16 +22,12 @@ from muster.cli.files import Source, read_objects
 from muster.cli.judging import Checked, check_all, name_of, plural
 from muster.config import Config
 from muster.decisions.plan import DRAIN, Evict
-from muster.decisions.words import NOT_TRIED
 from muster.errors import UsageError
 from muster.plan.cycle import Policy, schedule
-from muster.plan.outcome import Plan
-from muster.snapshot.arrays import Counts, Gang, Issue, Snapshot
+from muster.plan.outcome import ACTIONS, Plan
 from muster.snapshot.build import Builder
 from muster.snapshot.world import Key, PodFacts, State, World, key_of, unread_amount_of
 
-ALLOCATE = "allocate"
-ACTIONS = (ALLOCATE, "consolidate", "reclaim", "preempt", "stale")
 # Of these a file may hold ten thousands.
 _MANY = (Pod, Node)
 
@@ -48,16 +44,13 @@ class Loaded:
     # Gangs that came, or got pods, with --add.
     added: frozenset[Key] = frozenset()
     evictions: tuple[Evict, ...] = ()
+    # The cluster as it is, when the other one is what if.
+    before: World | None = None
 
     @property
     def wrong(self) -> list[Checked]:
         """The objects that have errors."""
         return [one for one in self.checked if not one.judgement.valid]
-
-    def snapshot(self, now_ns: int) -> Snapshot:
-        """The cluster as arrays."""
-        builder = Builder(self.world, default_queue=self.config.default_queue, settings=self.config.validation)
-        return builder.build(now_ns)
 
 
 class WhatIf(NamedTuple):
@@ -68,23 +61,26 @@ class WhatIf(NamedTuple):
     without: Sequence[str] = ()
 
 
-def load(names: Sequence[str], config: Config, what_if: WhatIf | None = None, *, strict: bool = True) -> Loaded:
-    """The cluster that the files hold. One bad document never costs another.
+def load(
+    names: Sequence[str], config: Config, what_if: WhatIf | None = None, *, strict: bool = True, compare: bool = False
+) -> Loaded:
+    """The cluster that the files hold; to `compare`, also without the what-if. One bad document never costs another.
 
     Raises UsageError when a file is not there, or a what-if names nothing.
     """
+    what_if = what_if or WhatIf()
     world = World(config.scheduler_names)
+    before = World(config.scheduler_names) if compare and any(what_if) else None
     with _collector_at_rest():
         sources = read_objects(names, config.input)
         given = len(sources)
-        sources += read_objects(what_if.add, config.input) if what_if is not None and what_if.add else []
-        reading = _Reading(
-            world, check_all([one for one in sources if not _is_one_of_many(one)], config, strict=strict)
-        )
+        sources += read_objects(what_if.add, config.input) if what_if.add else []
+        judged = check_all([one for one in sources if not _is_one_of_many(one)], config, strict=strict)
+        reading = _Reading(world, before, judged)
         for number, source in enumerate(sources):
             reading.take(source, added=number >= given)
-    loaded = Loaded(config, world, reading.checked, tuple(_about_input(reading)), frozenset(reading.added))
-    return assume(loaded, what_if or WhatIf())
+    notes, added = tuple(_about_input(reading)), frozenset(reading.added)
+    return assume(Loaded(config, world, reading.checked, notes, added, before=before), what_if)
 
 
 def _about_input(reading: "_Reading") -> Iterator[str]:
@@ -111,30 +107,25 @@ def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
     return replace(loaded, notes=(*notes, *_remarks(world)), evictions=(*loaded.evictions, *evictions))
 
 
-def policy_of(config: Config) -> Policy:
-    """How to place, as the configuration says."""
-    return Policy(config.placement.strategy, config.search.steps_per_gang, config.search.steps_per_cycle)
+def policy_of(config: Config, actions: Sequence[str] = ACTIONS) -> Policy:
+    """How to place, as the configuration says, and what a cycle may do."""
+    search = config.search
+    return Policy(config.placement.strategy, search.steps_per_gang, search.steps_per_cycle, actions=frozenset(actions))
 
 
 def run_cycle(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) -> Plan:
     """One scheduling cycle."""
-    snapshot = loaded.snapshot(now_ns)
-    if ALLOCATE not in actions:
-        snapshot = replace(snapshot, gangs=tuple(_left_alone(gang) for gang in snapshot.gangs))
-    return schedule(snapshot, policy_of(loaded.config))[0]
+    return _run(loaded.world, loaded.config, now_ns, actions)
 
 
-def _left_alone(gang: Gang) -> Gang:
-    """The gang with nothing to place: its waiting pods count as if each had a gate."""
-    if gang.held:
-        return gang
-    if not gang.satisfied[0]:
-        return replace(gang, held=(Issue(NOT_TRIED, 0, f"add {ALLOCATE} to --actions"),)) if gang.ready[0] else gang
-    counts = dict(gang.counts)
-    for batch in gang.waiting:
-        before = counts.get(batch.leaf, Counts())
-        counts[batch.leaf] = before._replace(gated=before.gated + len(batch.pods))
-    return replace(gang, waiting=(), counts=counts)
+def run_before(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) -> Plan | None:
+    """The same cycle without the what-if; None when there is none."""
+    return _run(loaded.before, loaded.config, now_ns, actions) if loaded.before is not None else None
+
+
+def _run(world: World, config: Config, now_ns: int, actions: Sequence[str]) -> Plan:
+    builder = Builder(world, default_queue=config.default_queue, settings=config.validation)
+    return schedule(builder.build(now_ns), policy_of(config, actions))[0]
 
 
 @contextmanager
@@ -151,9 +142,10 @@ def _collector_at_rest() -> Iterator[None]:
 
 @dataclass
 class _Reading:
-    """Objects on their way into the world."""
+    """Objects on their way into the world; what is not added, also into the world before it."""
 
     world: World
+    before: World | None
     judged: Sequence[Checked]
     checked: list[Checked] = field(default_factory=list)
     added: set[Key] = field(default_factory=set)
@@ -181,21 +173,31 @@ class _Reading:
             if key in self._seen:
                 self.twice[one.title] = None
             self._seen.add(key)
-            self._apply(found, [error for error in one.judgement.violations if error.severity == ERROR], added)
+            errors = [error for error in one.judgement.violations if error.severity == ERROR]
+            _apply(self.world, found, errors)
+            if self.before is not None and not added:
+                _apply(self.before, found, errors)
+            if added:
+                self._added(found)
 
-    def _apply(self, found: Any, errors: Sequence[Violation], added: bool) -> None:
+    def _added(self, found: Any) -> None:
+        """The gang that came, or that a pod came to."""
         if isinstance(found, PodGroup):
-            self.world.apply(found, error=_in_words(errors[0]) if errors else "")
-            self.added.update([key_of(found.metadata)] if added else [])
-        elif isinstance(found, Pod):
-            # Half of a waiting pod's rules could be the wrong half; what a placed one holds is held.
-            if errors and not found.spec.node_name:
-                return
-            self.world.apply(found)
-            gang = self.world.pods[key_of(found.metadata)].gang
-            self.added.update([gang] if added and gang is not None else [])
-        elif not (errors and isinstance(found, Topology)):
-            self.world.apply(found)
+            self.added.add(key_of(found.metadata))
+        facts = self.world.pods.get(key_of(found.metadata)) if isinstance(found, Pod) else None
+        if facts is not None and facts.gang is not None:
+            self.added.add(facts.gang)
+
+
+def _apply(world: World, found: Any, errors: Sequence[Violation]) -> None:
+    if isinstance(found, PodGroup):
+        world.apply(found, error=_in_words(errors[0]) if errors else "")
+    elif isinstance(found, Pod):
+        # Half of a waiting pod's rules could be the wrong half; what a placed one holds is held.
+        if not errors or found.spec.node_name:
+            world.apply(found)
+    elif not (errors and isinstance(found, Topology)):
+        world.apply(found)
 
 
 def _is_one_of_many(source: Source) -> bool:
@@ -276,8 +278,6 @@ def _waiting_again(pod: Pod) -> Pod:
 
 def _remarks(world: World) -> Iterator[str]:
     """What a plan of this world leaves out, and what looks like a mistake."""
-    if world.queues:
-        yield "queues are known by name only: limits, quota, order between queues and evictions are not applied yet"
     if not world.nodes:
         yield "no nodes in the input: nothing can be placed; add what kubectl get nodes -o yaml prints"
     unread = {name: resource for name, node in world.nodes.items() if (resource := unread_amount_of(node))}

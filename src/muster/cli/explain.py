@@ -6,18 +6,24 @@ from typing import Any
 
 import click
 
+from muster.api.queue import BASE_UNITS
 from muster.api.tree import NONE, count_in_words
 from muster.cli.cluster import Loaded, WhatIf, gang_meant, load, policy_of, run_cycle
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.plan import moment_of
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, sayable, signs, tell
+from muster.cli.tables import share_cells
+from muster.decisions.amounts import listed, ordinal
 from muster.decisions.explanation import Explanation, Leaving, document_of
 from muster.decisions.explanation import explain as put_together
+from muster.decisions.losses import Loss, why_evicted
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import foremost, sentence, told
 from muster.plan.outcome import Code, Plan, Verdict
+from muster.plan.raises import raises
 from muster.plan.remedies import remedies
 from muster.snapshot.arrays import Snapshot
+from muster.snapshot.queues import CHARGES
 from muster.snapshot.world import State
 
 _STYLES: dict[Verdict, dict[str, Any]] = {
@@ -27,7 +33,7 @@ _STYLES: dict[Verdict, dict[str, Any]] = {
     Verdict.HELD: {"fg": "yellow"},
 }
 _BAR = 16
-_MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_PODS = 3, 60, 8, 8, 4
+_MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_LOSSES = 3, 60, 8, 8, 8
 
 
 @click.command(epilog="Example: muster explain default/nightly -f examples/cluster")
@@ -50,17 +56,21 @@ def explain(
     config_file: str | None,
     flags: tuple[str, ...],
 ) -> None:
-    """Say why a gang waits: what was checked, its tree, the proof, the nearest domains, and what would help.
+    """Say why a gang waits: what was checked, its tree, its queue, the proof, the nearest domains, and what would help.
 
-    One cycle is run over the files, as by `muster plan`. Every change that is proposed was run through the engine and
-    makes the gang fit. Exits with 0 when the gang's minimum is placed, else with 1.
+    One cycle is run over the files, as by `muster plan`. When it evicts pods of the gang: which, for whom, and why
+    these; when others make room for the gang: who. Every change that is proposed was run through the engine and makes
+    the gang fit. Exits with 0 when the gang's minimum is placed, else with 1.
     """
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(add=add), strict=not lenient)
     key = gang_meant(name, loaded.world.groups)
     made = run_cycle(loaded, moment_of(now))
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
-    found = put_together(made, number, remedies(made, number, policy_of(config)), _leaving(loaded))
+    policy = policy_of(config)
+    units = tuple(BASE_UNITS[charge] for charge in CHARGES)
+    tried = remedies(made, number, policy), raises(made, number, policy, units)
+    found = put_together(made, number, tried[0], _leaving(loaded), tried[1])
     if form in (JSON, YAML):
         say_data(document_of(found, made.snapshot), form)
     else:
@@ -86,8 +96,9 @@ def _say(found: Explanation, made: Plan) -> None:
     say()
     say("  " + "   ".join(f"{_tick(check.good)} {check.says}" for check in found.checks))
     sections = (
-        *(_tree(found, made.snapshot), _waits(found), _others(found, made.snapshot)),
-        *(_proof(found), _places(found), _helps(found)),
+        *(_tree(found, made.snapshot), _queue(found), _losses("loses", found.loses, of_others=False)),
+        *(_losses("gets room from", found.displaces, of_others=True), _waits(found), _others(found, made.snapshot)),
+        *(_proof(found), _places(found), _hindrances(found), _helps(found)),
     )
     for section in sections:
         lines = list(section)
@@ -102,7 +113,8 @@ def _title(found: Explanation) -> str:
     parts = ["/".join(found.gang.key), found.outcome.verdict.value]
     first = foremost(found.outcome)
     if first is not None and first.reason.surplus:
-        parts.append(f"{found.gang.tree.nodes[first.reason.row].name or 'surplus'} waits: {first.reason.code}")
+        does = "goes" if first.reason.code == Code.EVICTED else "waits"
+        parts.append(f"{found.gang.tree.nodes[first.reason.row].name or 'surplus'} {does}: {first.reason.code}")
     elif first is not None:
         parts.append(first.reason.code)
     return " · ".join(parts)
@@ -147,21 +159,54 @@ def _waits(found: Explanation) -> Iterator[str]:
     """Who must leave before the reserved room is there."""
     if not found.waits:
         return
-    yield "  waits for terminating pods"
-    rows = [(f"    {one.node}", _few(one.pods) if one.pods else "(names unknown)") for one in found.waits[:_MOST_WAITS]]
+    yield "  waits for pods to leave"
+    rows = [
+        (f"    {one.node}", listed(one.pods) if one.pods else "(names unknown)") for one in found.waits[:_MOST_WAITS]
+    ]
     yield from columns(rows)
     if len(found.waits) > _MOST_WAITS:
         yield f"    and on {len(found.waits) - _MOST_WAITS:,} more nodes: -o json"
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_PODS]) + (f" and {len(names) - _MOST_PODS:,} more" if len(names) > _MOST_PODS else "")
+def _queue(found: Explanation) -> Iterator[str]:
+    """Its place in the line, and what its queue and those above hold, are due and may have."""
+    one = found.standing
+    place = f"{ordinal(one.place)} of {one.waiting:,} waiting in queue {one.queue}" if one.place else ""
+    if not one.shares:
+        # Without Queues, a line of one says nothing.
+        if place and one.waiting > 1:
+            yield f"  {place}"
+        return
+    yield f"  {place or f'queue {one.queue}'}"
+    rows = [("    QUEUE", "RESOURCE", "ALLOCATED", "FAIR SHARE", "QUOTA", "LIMIT", "NON-PREEMPTIBLE")]
+    rows += [(f"    {share.queue}", *share_cells(share)) for share in one.shares]
+    yield from columns(rows)
+
+
+def _losses(title: str, losses: Sequence[Loss], *, of_others: bool) -> Iterator[str]:
+    """What goes in this cycle, and why these; of others with whose it is."""
+    if not losses:
+        return
+    yield f"  {title}"
+    for loss in losses[:_MOST_LOSSES]:
+        yield f"    {f'{loss.loser}: ' if of_others else ''}{listed(loss.pods)}"
+        yield f"      {why_evicted(loss)}"
+    if len(losses) > _MOST_LOSSES:
+        yield f"    and {len(losses) - _MOST_LOSSES:,} more: -o json"
+
+
+def _hindrances(found: Explanation) -> Iterator[str]:
+    """Why it takes no room from others."""
+    if found.hindrances:
+        yield "  takes no room from others"
+        for text in found.hindrances:
+            yield f"    {text}"
 
 
 def _others(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
-    """Reasons beside the first: surplus that waits, pods set aside."""
+    """Reasons beside the first: surplus that waits, pods set aside. What is evicted was told with more."""
     first = foremost(found.outcome)
-    rest = [one for one in told(found.outcome) if one != first]
+    rest = [one for one in told(found.outcome) if one != first and one.reason.code != Code.EVICTED]
     if rest:
         yield "  also"
         for one in rest[:_MOST_REASONS]:

@@ -1,7 +1,7 @@
 """Objects of the input, judged together: what commands that read files know of them before they go on."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.cluster import BUILT_IN_PRIORITIES
@@ -37,9 +37,10 @@ class Checked(NamedTuple):
         return f"{kind.name} {self.namespace + '/' if kind.namespaced else ''}{self.name or '(no name)'}"
 
 
-def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> list[Checked]:
-    """Judges every object, knowing the others."""
+def check_all(sources: Sequence[Source], config: Config, *, strict: bool, old: Sequence[Source] = ()) -> list[Checked]:
+    """Judges every object, knowing the others; as a change of the object of the same name in `old`, if there is one."""
     context = context_of(sources, config)
+    before = {key: source.value for source in old if (key := identity_of(source.value)) is not None}
     seen: dict[tuple[str, str, str], Source] = {}
     checked = []
     for source in sources:
@@ -47,12 +48,12 @@ def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> lis
         judgement = Judgement(None, None, unread)
         name, namespace = "", ""
         if source.value is not None or not unread:
-            judgement = judge(source.value, context, strict=strict)
+            judgement = judge(source.value, context, _before(source.value, before), strict=strict)
             doubts = _doubts(source, judgement)
             judgement = judgement._replace(violations=[*unread, *judgement.violations, *doubts])
             name, namespace = name_of(source.value)
-        if judgement.kind is not None and name:
-            key = (judgement.kind.name, namespace if judgement.kind.namespaced else "", name)
+        key = identity_of(source.value) if judgement.kind is not None else None
+        if key is not None:
             first = seen.setdefault(key, source)
             if first is not source:
                 where = f"{first.file}, document {first.document}"
@@ -60,6 +61,21 @@ def check_all(sources: Sequence[Source], config: Config, *, strict: bool) -> lis
                 judgement = judgement._replace(violations=[*judgement.violations, says])
         checked.append(Checked(source, judgement, name, namespace))
     return checked
+
+
+def identity_of(value: Any) -> tuple[str, str, str] | None:
+    """Kind, namespace and name of a document of a kind that is judged; None when it has none."""
+    kind = kind_of(value)
+    name, namespace = name_of(value)
+    if not isinstance(kind, Kind) or not name:
+        return None
+    return kind.name, namespace if kind.namespaced else "", name
+
+
+def _before(value: Any, before: Mapping[tuple[str, str, str], Any]) -> Any:
+    """The document that this one replaces."""
+    key = identity_of(value) if before else None
+    return before.get(key) if key is not None else None
 
 
 def _doubts(source: Source, judgement: Judgement) -> list[Violation]:

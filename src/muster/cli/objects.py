@@ -8,19 +8,27 @@ from typing import Any
 import click
 
 from muster.api import migration
-from muster.api.kinds import POD_GROUP
+from muster.api.kinds import POD_GROUP, kind_of
 from muster.api.tree import minimum_in_words
 from muster.api.validation import ERROR, WARNING, Violation
 from muster.api.writing import write_yaml
-from muster.cli.files import Source, read_objects
-from muster.cli.judging import STYLES, Checked, check_all, name_of, plural, tell_skipped, tell_violations
+from muster.cli.files import STDIN, Source, read_objects
+from muster.cli.judging import STYLES, Checked, check_all, identity_of, name_of, plural, tell_skipped, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, signs, tell, tree_lines
 from muster.config import Config
+from muster.errors import UsageError
 
 
-@click.command(epilog="Example: muster validate -f podgroup.yaml -f queues/ --tree")
+@click.command(epilog="Example: muster validate -f podgroup.yaml -f queues/ --old now.yaml")
 @with_files
+@click.option(
+    "--old",
+    "old_names",
+    metavar="FILE",
+    multiple=True,
+    help="The objects as they are now: those of -f are judged as changes of them. Can be repeated.",
+)
 @with_output(TABLE, JSON, YAML, NAME, WIDE)
 @click.option("--tree", "draw", is_flag=True, help="Draw the tree of every PodGroup.")
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
@@ -29,6 +37,7 @@ from muster.config import Config
 def validate(
     ctx: click.Context,
     names: Sequence[str],
+    old_names: Sequence[str],
     form: str,
     draw: bool,
     lenient: bool,
@@ -38,11 +47,13 @@ def validate(
     """Say everything that is wrong with objects: file, document, field, and how to mend it.
 
     Exits with 1 when there is an error; warnings alone are fine. Objects are judged together: a PodGroup against the
-    Topologies, Queues and PriorityClasses of the same input. Other kinds are skipped with a note. With -o name: the
-    objects that have errors.
+    Topologies, Queues and PriorityClasses of the same input. With --old, an object is also judged as a change of the
+    one of its kind, namespace and name there: the minimum of a semi-preemptible gang that runs may not rise, and the
+    levels of a Topology stay. Other kinds are skipped with a note. With -o name: the objects that have errors.
     """
     config = load_config(config_file, flags).config
-    checked = check_all(read_objects(names, config.input), config, strict=not lenient)
+    old = _old(old_names, names, config)
+    checked = check_all(read_objects(names, config.input), config, strict=not lenient, old=old)
     if form in (JSON, YAML):
         say_data([_row(one, violation) for one in checked for violation in one.judgement.violations], form)
     elif form == NAME:
@@ -57,9 +68,39 @@ def validate(
     else:
         for one in checked:
             _say_checked(one, draw=draw or form == WIDE)
-        _tell_outcome(checked, names)
+    if old_names:
+        _tell_new(checked, old)
+    if form in (TABLE, WIDE):
+        _tell_outcome(checked, names, old_names)
     tell_skipped(checked)
     ctx.exit(0 if all(one.judgement.valid for one in checked) else 1)
+
+
+def _old(old_names: Sequence[str], names: Sequence[str], config: Config) -> list[Source]:
+    """The objects as they are now. What can't be read of them would be judged wrongly, so that it is an error."""
+    if STDIN in old_names and STDIN in names:
+        raise UsageError("standard input can't be both -f and --old", "name a file for one of them")
+    found = read_objects(old_names, config.input) if old_names else []
+    for source in found:
+        if source.problems:
+            problem = source.problems[0]
+            where = f"--old {source.file}, document {source.document}"
+            raise UsageError(f"{where}: {problem.path} {problem.message}".replace("  ", " "), problem.hint)
+    return found
+
+
+def _tell_new(checked: Sequence[Checked], old: Sequence[Source]) -> None:
+    """Which objects were not there before, and which were there without the status that says whether they run."""
+    known = {identity_of(source.value): source.value for source in old}
+    meant = [known[key] for one in checked if (key := identity_of(one.source.value)) in known and key is not None]
+    bare = [name_of(value) for value in meant if kind_of(value) is POD_GROUP and not value.get("status")]
+    if bare:
+        more = f" and {plural(len(bare) - 1, 'more PodGroup')}" if len(bare) > 1 else ""
+        tell(f"note: PodGroup {bare[0][1]}/{bare[0][0]}{more} in --old without a status: no pod of it counts as placed")
+    new = [one for one in checked if (key := identity_of(one.source.value)) is not None and key not in known]
+    if new:
+        more = f" and {plural(len(new) - 1, 'more object')}" if len(new) > 1 else ""
+        tell(f"note: {new[0].title}{more} not in --old: judged as new")
 
 
 def _row(one: Checked, violation: Violation) -> dict[str, Any]:
@@ -98,7 +139,7 @@ def _say_checked(one: Checked, *, draw: bool) -> None:
             say(f"  {'':<8} {signs()['arrow']} {violation.hint}")
 
 
-def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
+def _tell_outcome(checked: Sequence[Checked], names: Sequence[str], old_names: Sequence[str]) -> None:
     judged = [one for one in checked if one.judgement.kind is not None or one.judgement.violations]
     if not judged:
         tell("nothing here is for muster to judge")
@@ -113,7 +154,8 @@ def _tell_outcome(checked: Sequence[Checked], names: Sequence[str]) -> None:
     if any(migration.migrate(one.source.value).changes for one in judged):
         tell(f"next: muster migrate {files}   (older spellings made new)")
     elif invalid:
-        tell(f"next: mend the errors, then muster validate {files}")
+        before = "".join(f" --old {shlex.quote(name)}" for name in old_names)
+        tell(f"next: mend the errors, then muster validate {files}{before}")
     elif any(one.kind in ("Node", "Pod") for one in checked):
         tell(f"next: muster plan {files}   (would it fit?)")
     else:

@@ -9,7 +9,7 @@ from muster.cli.judging import plural
 from muster.cli.render import columns, sayable
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import Told, foremost, sentence, told
-from muster.plan.outcome import Outcome, Plan, Verdict
+from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.domains import Domains
 
@@ -87,10 +87,13 @@ def _code(one: Told | None, gang: Gang) -> str:
 
 
 def whys(plan: Plan) -> Iterator[str]:
-    """Every gang that has something to say, with its foremost reason as a sentence."""
+    """Every gang that has something to say, with its foremost reason as a sentence.
+
+    Who is evicted, for whom and why, is a table of its own.
+    """
     for gang, outcome in zip(plan.snapshot.gangs, plan.outcomes, strict=True):
         one = foremost(outcome)
-        if one is not None:
+        if one is not None and one.reason.code != Code.EVICTED:
             yield sayable(f"{'/'.join(gang.key)}: {sentence(one.reason, gang, plan.snapshot, one.others)}")
 
 

@@ -15,15 +15,18 @@ from muster.api.documents import shown
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.validation import ERROR
-from muster.cli.cluster import ACTIONS, ALLOCATE, Loaded, WhatIf, load, run_cycle
+from muster.cli.cluster import Loaded, WhatIf, load, run_before, run_cycle
 from muster.cli.judging import plural, tell_skipped, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.picture import pictures, table, whys
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, tell
+from muster.cli.tables import eviction_lines, other_lines, queue_lines
+from muster.decisions.others import Change, documents_of, others
 from muster.decisions.plan import Bind, Decision, Evict, Nominate, decide, document_of
+from muster.decisions.queues import are_told, is_short_of_quota
 from muster.errors import UsageError
-from muster.plan.outcome import Code, Plan, Verdict
-from muster.snapshot.gangs import since_epoch_ns
+from muster.plan.outcome import ACTIONS, Action, Code, Plan, Verdict
+from muster.snapshot.times import since_epoch_ns
 
 _STYLES: dict[Verdict | None, dict[str, Any]] = {
     Verdict.PLACED: {"fg": "green"},
@@ -60,22 +63,24 @@ def plan(
     config_file: str | None,
     flags: tuple[str, ...],
 ) -> None:
-    """Run one scheduling cycle over files: which pods go where, and why the others wait. Nothing is written.
+    """Run one scheduling cycle over files: which pods go where, who is evicted for whom, and why others wait.
 
-    Exits with 1 when a gang whose pods are all there stays below its minimum (with --add: one that was added), or when
-    something in the input can't be read. An invalid PodGroup is held and stops nobody else. --drain cordons a node and
-    lets its pods wait again; --without takes a gang (NAMESPACE/NAME) and its pods out. With -o name: the pods that are
-    bound, as pod/NAMESPACE/NAME; with -o wide: every tree node.
+    Nothing is written. Exits with 1 when a gang whose pods are all there stays below its minimum (with --add: one that
+    was added), or when something in the input can't be read. An invalid PodGroup is held and stops nobody else. --drain
+    cordons a node and lets its pods wait again; --without takes a gang (NAMESPACE/NAME) and its pods out. With any of
+    the three, what it means for the other gangs is told too. With -o name: the pods that are bound, as
+    pod/NAMESPACE/NAME; with -o wide: every tree node, and every queue.
     """
     config = load_config(config_file, flags).config
-    chosen, moment = actions_of(actions), moment_of(now)
-    loaded = load(names, config, WhatIf(add, drain, without), strict=not lenient)
-    made = run_cycle(loaded, moment, chosen)
-    show(made, loaded, form)
-    if ALLOCATE not in chosen:
-        tell(f"note: nothing is placed, because {ALLOCATE} is not among the actions")
+    chosen, moment, what_if = actions_of(actions), moment_of(now), WhatIf(add, drain, without)
+    loaded = load(names, config, what_if, strict=not lenient, compare=form != NAME)
+    made, before = run_cycle(loaded, moment, chosen), run_before(loaded, moment, chosen)
+    changes = list(others(before, made, loaded.added, loaded.evictions)) if before is not None else None
+    show(made, loaded, form, changes)
+    if Action.ALLOCATE not in chosen:
+        tell(f"note: no free room is given away, because {Action.ALLOCATE} is not among the actions")
     if form in (TABLE, WIDE):
-        tell(f"next: {_next(made, names, WhatIf(add, drain, without), 'json' if form == WIDE else 'wide')}")
+        tell(f"next: {_next(made, names, what_if, 'json' if form == WIDE else 'wide')}")
     ctx.exit(0 if is_yes(made, loaded) else 1)
 
 
@@ -104,18 +109,27 @@ def moment_of(text: str | None) -> int:
     return since_epoch_ns(found)
 
 
-def show(made: Plan, loaded: Loaded, form: str) -> None:
-    """The plan to stdout in the form that was asked for; what there is to say about the input to stderr."""
-    if form == JSON:
-        say_json(document_of(made, loaded.evictions))
-    elif form == YAML:
-        say_data(document_of(made, loaded.evictions), YAML)
+def show(made: Plan, loaded: Loaded, form: str, changes: Sequence[Change] | None = None) -> None:
+    """The plan to stdout in the form that was asked for; what there is to say about the input to stderr.
+
+    `changes` are what a what-if means for the others; None when there is no what-if.
+    """
+    if form in (JSON, YAML):
+        document = document_of(made, loaded.evictions)
+        if changes is not None:
+            document["others"] = documents_of(changes)
+        if form == JSON:
+            say_json(document)
+        else:
+            say_data(document, YAML)
     elif form == NAME:
         for bound in decide(made):
             if isinstance(bound, Bind):
                 say(f"pod/{bound.namespace}/{bound.pod}")
     else:
         _say_table(made, loaded, wide=form == WIDE)
+        _say_tables(made, loaded, changes, wide=form == WIDE)
+        _tell_summary(made, decide(made, loaded.evictions))
     wrong = loaded.wrong
     for one in wrong[:_MOST_WRONG]:
         tell_violations(one, "has errors", only=ERROR)
@@ -154,16 +168,32 @@ def _say_table(made: Plan, loaded: Loaded, *, wide: bool) -> None:
     if left > 0:
         say()
         say(f"and {plural(left, 'more gang')} placed in this cycle: -o json")
-    _tell_summary(made, decide(made, loaded.evictions))
+
+
+def _say_tables(made: Plan, loaded: Loaded, changes: Sequence[Change] | None, *, wide: bool) -> None:
+    """Below the gangs: evictions, queues when they are asked for or hold something back, and the others."""
+    sections = [eviction_lines(made, loaded.evictions)]
+    if are_told(made) and (wide or any(map(is_short_of_quota, made.outcomes))):
+        sections.append(queue_lines(made))
+    if changes is not None:
+        gangs = sum(gang.key not in loaded.added for gang in made.snapshot.gangs)
+        sections.append(other_lines(changes, gangs))
+    for section in sections:
+        for number, text in enumerate(section):
+            if number == 0:
+                say()
+            say(text)
 
 
 def _tell_summary(made: Plan, decisions: Sequence[Decision]) -> None:
     verdicts = Counter(outcome.verdict for outcome in made.outcomes)
     kinds = Counter(type(one) for one in decisions)
     said = ", ".join(f"{verdicts[verdict]:,} {verdict.value.lower()}" for verdict in Verdict if verdicts[verdict])
+    actions = Counter(one.action for one in decisions if isinstance(one, Evict))
+    by_action = ", ".join(f"{count:,} {action}" for action, count in sorted(actions.items()))
     tell(
         f"{plural(len(made.outcomes), 'gang')}{': ' + said if said else ''}; {plural(kinds[Bind], 'pod')} bound, "
-        f"{kinds[Nominate]:,} nominated, {kinds[Evict]:,} evicted"
+        f"{kinds[Nominate]:,} nominated, {kinds[Evict]:,} evicted{f' ({by_action})' if by_action else ''}"
     )
 
 
@@ -173,11 +203,13 @@ def _next(made: Plan, names: Sequence[str], what_if: WhatIf, form: str) -> str:
 
     files = _flags("-f", names)
     assumed = [_flags("--add", what_if.add), _flags("--drain", what_if.drain), _flags("--without", what_if.without)]
-    waiting = [
-        "/".join(gang.key)
+    left = [
+        (any(reason.code == Code.EVICTED for reason in outcome.reasons), "/".join(gang.key))
         for gang, outcome in zip(made.snapshot.gangs, made.outcomes, strict=True)
         if outcome.verdict is not Verdict.PLACED
     ]
+    # Who still waits has more questions than who is evicted.
+    waiting = [name for _, name in sorted(left)]
     if waiting and not any(assumed) and is_command("explain"):
         return f"muster explain {shlex.quote(waiting[0])} {files}"
     if waiting or any(assumed) or "-" in names:
@@ -192,7 +224,8 @@ def _flags(flag: str, values: Sequence[str]) -> str:
 def is_yes(made: Plan, loaded: Loaded) -> bool:
     """Whether every gang that this is about has its minimum, or will once its nominated pods bind.
 
-    This is about the added gangs, if there are any. Else about all whose pods are there, and about invalid ones.
+    This is about the added gangs, if there are any. Else about all whose pods are there, and about invalid ones. Who
+    had its minimum and is evicted for somebody else does not stay below it: its pods are not there any more.
     """
     unreadable = any(not isinstance(one.judgement.object, PodGroup) for one in loaded.wrong)
     unreadable |= any(note.code == Code.BAD_POD for gang in made.snapshot.gangs for note in gang.notes)
@@ -201,6 +234,7 @@ def is_yes(made: Plan, loaded: Loaded) -> bool:
     if added:
         return not unreadable and all(outcome.verdict is Verdict.PLACED for outcome in added)
     below = any(
-        gang.ready[0] and not outcome.satisfied and outcome.verdict is not Verdict.PLACED for gang, outcome in pairs
+        gang.ready[0] and not gang.satisfied[0] and not outcome.satisfied and outcome.verdict is not Verdict.PLACED
+        for gang, outcome in pairs
     )
     return not (unreadable or below or loaded.world.invalid)

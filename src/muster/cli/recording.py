@@ -29,16 +29,21 @@ from muster.api.cluster import (
 )
 from muster.api.model import Condition, Metadata
 from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
-from muster.api.queue import Queue
+from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
+from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from muster.snapshot.world import Key, World
 
 FORMAT, VERSION = "muster-snapshot", 1
 
 # Annotations whose value matters, and those of which only the presence does.
-_ANNOTATIONS = frozenset({POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION})
+_ANNOTATIONS = frozenset(
+    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION, KEPT_ROOM_ANNOTATION}
+)
 _PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
+# The condition that is read back: since when a gang waits, and for what.
+_CONDITION = "Scheduled"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 Thing = TypeVar("Thing", bound=msgspec.Struct)
@@ -173,10 +178,7 @@ def _redacted(recording: Recording) -> Recording:
         pods=[_pod(pod, chosen) for pod in recording.pods],
         pod_groups=[_group(group) for group in recording.pod_groups],
         topologies=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.topologies],
-        queues=[
-            structs.replace(one, metadata=_metadata(one.metadata), spec=structs.replace(one.spec, display_name=""))
-            for one in recording.queues
-        ],
+        queues=[_queue(one) for one in recording.queues],
         priority_classes=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.priority_classes],
         pod_disruption_budgets=[
             structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.pod_disruption_budgets
@@ -237,10 +239,21 @@ def _nameless(containers: Iterable[Container]) -> list[Container]:
     return [structs.replace(container, name="") for container in containers]
 
 
+def _queue(queue: Queue) -> Queue:
+    """Of the status nothing is read back."""
+    spec = structs.replace(queue.spec, display_name="")
+    return structs.replace(queue, metadata=_metadata(queue.metadata), spec=spec, status=QueueStatus())
+
+
 def _group(group: PodGroup) -> PodGroup:
     """Of the status only what is read back stays."""
     status = PodGroupStatus(
         start_time=group.status.start_time,
+        conditions=[
+            structs.replace(one, message="", observed_generation=None)
+            for one in group.status.conditions
+            if one.type == _CONDITION
+        ],
         sub_groups=[structs.replace(one, reason="", message="") for one in group.status.sub_groups],
     )
     return structs.replace(group, metadata=_metadata(group.metadata), status=status)

@@ -8,7 +8,7 @@ import click
 
 from muster.api.documents import Limits
 from muster.api.validation import ERROR
-from muster.cli.cluster import ACTIONS, Loaded, load, run_cycle
+from muster.cli.cluster import Loaded, load, run_cycle
 from muster.cli.files import STDIN, read_bytes
 from muster.cli.judging import plural, tell_skipped, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
@@ -18,6 +18,7 @@ from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, tell
 from muster.config import as_document
 from muster.config import load as configured
 from muster.errors import UnreadableInput, UsageError
+from muster.plan.outcome import ACTIONS
 
 _PACKED = ".gz"
 

@@ -1,35 +1,44 @@
 """Why a gang waits, in full: what was checked, its tree, the proof, the nearest domains, and what would help."""
 
-import json
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from muster.api.tree import NONE
+from muster.decisions import losses as evictions
+from muster.decisions import queues
+from muster.decisions.amounts import ask_in_words, charge_alone, charge_in_words, counted, listed, pods_in_words
+from muster.decisions.changes import Help, change_in_words, raises_in_words
+from muster.decisions.crowd import Crowd
+from muster.decisions.hindrances import hindrances
+from muster.decisions.losses import Loss
 from muster.decisions.plan import core_rows, domain_of
-from muster.decisions.words import ask_in_words, counted, foremost, sentence, told
+from muster.decisions.queues import Standing
+from muster.decisions.words import foremost, sentence, told
 from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
-from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof
+from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof, Refused
+from muster.plan.raises import Raise
 from muster.plan.recount import refutes
-from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, Remedy
+from muster.plan.remedies import Remedy
 from muster.snapshot.arrays import Gang, Snapshot
-from muster.snapshot.requests import PODS
+from muster.snapshot.room import Amounts
 
-_KIND = "podgroups.scheduling.run.ai"
-_MOST_HOLDERS, _MOST_NAMED = 3, 4
 # The checks in their order, with the reasons that say that one failed.
 _LADDER = (
     ("spec", (Code.INVALID,)),
-    ("queue", (Code.QUEUE_NOT_FOUND,)),
+    (
+        "queue",
+        (
+            *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF),
+            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE),
+        ),
+    ),
     ("topology", (Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND)),
     ("supported", (Code.UNSUPPORTED,)),
     ("pods", (Code.WAITING_FOR_PODS,)),
+    ("quota", (Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA)),
     (
         "room",
         (
@@ -61,14 +70,6 @@ class Check(NamedTuple):
     says: str
 
 
-class Help(NamedTuple):
-    """A change that was tried, and a command to copy."""
-
-    kind: str
-    says: str
-    command: str
-
-
 class Leaving(NamedTuple):
     """A pod that terminates, and the resources that it still holds of its node."""
 
@@ -95,46 +96,71 @@ class Explanation(NamedTuple):
     places: tuple[Place, ...]
     waits: tuple[Wait, ...]
     helps: tuple[Help, ...]
+    standing: Standing
+    # What it loses in this cycle, and what others lose for it.
+    loses: tuple[Loss, ...]
+    displaces: tuple[Loss, ...]
+    # Why it takes no room from others.
+    hindrances: tuple[str, ...]
 
 
-def explain(plan: Plan, number: int, remedies: Sequence[Remedy], leaving: Sequence[Leaving] = ()) -> Explanation:
-    """Puts it together for a gang of the plan, with the remedies that were found for it.
+def explain(
+    plan: Plan,
+    number: int,
+    remedies: Sequence[Remedy],
+    leaving: Sequence[Leaving] = (),
+    raises: Sequence[Raise] = (),
+) -> Explanation:
+    """Puts it together for a gang of the plan, with the remedies and raises of queues that were found for it.
 
     `leaving` are the pods that terminate; a snapshot only knows how much room they hold.
     """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
     first = foremost(outcome)
-    crowd = _Crowd(plan)
+    crowd = Crowd(plan)
+    gone = evictions.losses(plan)
+    helps = [raises_in_words(raises, snapshot)] if raises else []
+    helps += [change_in_words(remedy, gang, crowd) for remedy in remedies]
     return Explanation(
         gang,
         outcome,
         sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(outcome, snapshot),
-        tuple(_checks(gang, outcome)),
+        tuple(_checks(gang, outcome, plan)),
         _proof(gang, outcome, plan),
         tuple(_places(gang, outcome, crowd)),
-        tuple(_waits(plan, number, leaving)),
-        tuple(_help(remedy, gang, crowd) for remedy in remedies),
+        tuple(_waits(plan, number, (*leaving, *_evicted(plan)))),
+        tuple(helps),
+        queues.standing(plan, number),
+        tuple(loss for loss in gone if loss.gang == number),
+        tuple(loss for loss in gone if loss.beneficiary == number),
+        hindrances(plan, number),
     )
 
 
 def _good(outcome: Outcome, snapshot: Snapshot) -> str:
     """A few words for a gang that has what it needs."""
     root, where = outcome.rows[0], domain_of(outcome.rows[0], snapshot)
-    some = f"{root.placed:,} of {_pods(root.total)}"
-    words = f"all {_pods(root.total)} are placed" if root.placed == root.total > 1 else f"{some} placed"
+    some = f"{root.placed:,} of {pods_in_words(root.total)}"
+    words = f"all {pods_in_words(root.total)} are placed" if root.placed == root.total > 1 else f"{some} placed"
     return words + (f", in {where}" if where else "")
 
 
-def _checks(gang: Gang, outcome: Outcome) -> Iterator[Check]:
-    """Every check with its answer. Of a spec that is invalid nothing else is known; room is looked for last."""
+def _checks(gang: Gang, outcome: Outcome, plan: Plan) -> Iterator[Check]:
+    """Every check with its answer. Of a spec that is invalid nothing else is known; room is looked for last.
+
+    A quota is asked for where somebody wrote down queues.
+    """
     codes = {one.reason.code for one in told(outcome) if not one.reason.surplus}
     # What is preferred and not known is a remark; and once the minimum is there, nothing about it has failed.
     codes = codes if outcome.verdict is not Verdict.PLACED else set()
     for name, failures in _LADDER:
         good: bool | None = codes.isdisjoint(failures)
+        if name == "quota" and not plan.snapshot.queues.written:
+            continue
         if name == "pods":
             good = outcome.verdict is Verdict.PLACED or gang.ready[0]
-        if (Code.INVALID in codes and name != "spec") or (name == "room" and outcome.verdict is Verdict.HELD):
+        untried = outcome.verdict is Verdict.HELD and (name == "room" or (name == "quota" and good))
+        if (Code.INVALID in codes and name != "spec") or untried:
             good = None
         yield Check(name, good, _said_of(name, gang, outcome))
 
@@ -148,13 +174,10 @@ def _said_of(name: str, gang: Gang, outcome: Outcome) -> str:
         "queue": f"queue {gang.queue}",
         "topology": "topology",
         "supported": "supported",
-        "pods": f"{_pods(there)}, {gang.minimum_pods[0]:,} needed",
+        "pods": f"{pods_in_words(there)}, {gang.minimum_pods[0]:,} needed",
+        "quota": "quota",
         "room": "room once pods have left" if later else "room",
     }[name]
-
-
-def _pods(count: int) -> str:
-    return f"{count:,} pod{'' if count == 1 else 's'}"
 
 
 def _waits(plan: Plan, number: int, leaving: Sequence[Leaving]) -> Iterator[Wait]:
@@ -177,18 +200,40 @@ def _waits(plan: Plan, number: int, leaving: Sequence[Leaving]) -> Iterator[Wait
             yield Wait(name, tuple(sorted(pods)))
 
 
+def _evicted(plan: Plan) -> Iterator[Leaving]:
+    """The pods that the plan itself sends away."""
+    snapshot = plan.snapshot
+    for one in plan.evictions:
+        gang = snapshot.gangs[one.gang]
+        placed = gang.placed[one.leaf]
+        asked = snapshot.asks[placed.shapes[one.pod]]
+        holds = frozenset(snapshot.resources[at] for at in np.flatnonzero(asked))
+        yield Leaving(f"{gang.key[0]}/{placed.pods[one.pod]}", snapshot.nodes[placed.nodes[one.pod]], holds)
+
+
 def _recounted(proof: Proof | None, plan: Plan) -> bool:
     """Whether the independent count, in the room that the cycle leaves, comes to the same."""
     if isinstance(proof, Choices):
         proof = proof.refuted[0]
     if not isinstance(proof, Certificate):
         return False
+    return refutes(plan.snapshot, _room_after(plan), proof)
+
+
+def _room_after(plan: Plan) -> Amounts:
+    """What is free when all that leaves has left and all that comes has come."""
     snapshot = plan.snapshot
     free = snapshot.free + snapshot.releasing
     for placement in plan.placements:
         shape = snapshot.gangs[placement.gang].waiting[placement.batch].shape
         np.subtract.at(free, list(placement.nodes), snapshot.asks[shape])
-    return refutes(snapshot, free, proof)
+    for one in plan.evictions:
+        placed = snapshot.gangs[one.gang].placed[one.leaf]
+        ask = snapshot.asks[placed.shapes[one.pod]]
+        free[placed.nodes[one.pod]] += ask
+        if one.to != NONE:
+            free[one.to] -= ask
+    return free
 
 
 def _proof(gang: Gang, outcome: Outcome, plan: Plan) -> str:
@@ -206,7 +251,7 @@ def proof_in_words(proof: Proof, gang: Gang, snapshot: Snapshot) -> str:
     if isinstance(proof, Choices):
         ways = len(proof.refuted)
         barred = [gang.tree.nodes[row].name for row, _ in proof.barred]
-        alone = f"; {_listed(barred)} can't be placed even alone" if barred else ""
+        alone = f"; {listed(barred)} can't be placed even alone" if barred else ""
         first = proof_in_words(proof.refuted[0], gang, snapshot)
         return f"{first}; {ways:,} way{'' if ways == 1 else 's'} to choose its parts were refuted{alone}"
     if isinstance(proof, Drift):
@@ -214,9 +259,18 @@ def proof_in_words(proof: Proof, gang: Gang, snapshot: Snapshot) -> str:
         return f"placed pods already lie in {len(proof.domains)} domains of one required level of Topology {name}"
     if isinstance(proof, Exhausted):
         names = [gang.tree.nodes[row].name or "the gang" for row in proof.rows]
-        parts = f"every choice of domains for {_listed(names)}" if names else "every way to put its pods on nodes"
+        parts = f"every choice of domains for {listed(names)}" if names else "every way to put its pods on nodes"
         return f"{parts} was tried or ruled out, in {proof.steps:,} steps"
+    if isinstance(proof, Refused):
+        return _refused(proof, snapshot)
     return _certificate(proof, gang, snapshot)
+
+
+def _refused(proof: Refused, snapshot: Snapshot) -> str:
+    measure, queue = "quota" if proof.quota else "limit", snapshot.queues.names[proof.queue]
+    asked = charge_in_words(proof.charge, proof.asked)
+    left, most = charge_alone(proof.charge, proof.left), charge_alone(proof.charge, proof.most)
+    return f"counted: {asked} are needed, and {left} of the {measure} of queue {queue}, {most}, is left"
 
 
 def _certificate(proof: Certificate, gang: Gang, snapshot: Snapshot) -> str:
@@ -234,7 +288,7 @@ def _certificate(proof: Certificate, gang: Gang, snapshot: Snapshot) -> str:
     return f"{needs}, and the best left, {path}, has {nearest.best:,}"
 
 
-def _places(gang: Gang, outcome: Outcome, crowd: "_Crowd") -> Iterator[Place]:
+def _places(gang: Gang, outcome: Outcome, crowd: Crowd) -> Iterator[Place]:
     """The nearest domains, once each; of what waits beyond the minimum, the nearest one."""
     near = _near(outcome.proof)
     for reason in outcome.reasons if outcome.verdict is Verdict.PLACED else ():
@@ -263,133 +317,6 @@ def _near(proof: Proof | None) -> list[Near]:
         return list(proof.near)
     where = (proof.row, proof.topology, proof.level)
     return [Near(0, *where, one.domain, one.dimension, one.asked, one.best) for one in proof.shortages]
-
-
-class _Crowd:
-    """Who is on which nodes, the pods of this cycle included."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.snapshot, self._plan = plan.snapshot, plan
-
-    @cached_property
-    def _members(self) -> npt.NDArray[np.int64]:
-        """The node and the gang of every pod of ours, and whether it came in this cycle."""
-        found: list[tuple[int, int, bool]] = []
-        for number, gang in enumerate(self.snapshot.gangs):
-            for placed in gang.placed.values():
-                found += [(node, number, False) for node in placed.nodes]
-        for placement in self._plan.placements:
-            found += [(node, placement.gang, True) for node in placement.nodes]
-        return np.array(found, dtype=np.int64).reshape(-1, 3)
-
-    def on(self, nodes: Sequence[int]) -> Iterator[str]:
-        """The gangs with the most pods on some nodes, and how many pods of others there are."""
-        snapshot = self.snapshot
-        here = self._members[np.isin(self._members[:, 0], nodes)]
-        pods = Counter(here[:, 1].tolist())
-        ranked = sorted(pods.items(), key=lambda one: (-one[1], one[0]))
-        for gang, count in ranked[:_MOST_HOLDERS]:
-            yield f"{'/'.join(snapshot.gangs[gang].key)} ({_pods(count)})"
-        if len(ranked) > _MOST_HOLDERS:
-            yield f"{len(ranked) - _MOST_HOLDERS:,} more gangs"
-        column = snapshot.resources.index(PODS)
-        held = int((snapshot.allocatable - snapshot.free)[list(nodes), column].sum())
-        strangers = held - int((here[:, 2] == 0).sum())
-        if strangers > 0:
-            yield f"{_pods(strangers)} of others"
-
-
-def _help(remedy: Remedy, gang: Gang, crowd: _Crowd) -> Help:
-    snapshot = crowd.snapshot
-    nodes = [snapshot.nodes[node] for node in remedy.nodes]
-    words = " ".join(map(_quoted, nodes))
-    if remedy.kind == UNCORDON:
-        found = Help(remedy.kind, f"uncordon {_listed(nodes)}", f"kubectl uncordon {words}")
-    elif remedy.kind == FREE:
-        who = "; ".join(crowd.on(remedy.nodes))
-        show = "kubectl get pods -A -o wide --field-selector spec.nodeName="
-        command = f"{show}{words}" if len(nodes) == 1 else f"for node in {words}; do {show}$node; done"
-        found = Help(remedy.kind, f"clear {_listed(nodes)} of other pods: {who}", command)
-    elif remedy.kind == EVICT:
-        found = _evict(remedy, snapshot)
-    elif remedy.kind == RELAX:
-        found = _relax(remedy, gang, snapshot)
-    else:
-        assert remedy.kind == LOWER
-        found = _lower(remedy, gang)
-    return found if remedy.in_turn else found._replace(says=f"{found.says} (if nobody before it takes the room)")
-
-
-def _lower(remedy: Remedy, gang: Gang) -> Help:
-    node = gang.tree.nodes[remedy.row]
-    field = "minSubGroup" if node.children and not node.floor else "minMember"
-    says = f"lower {field} of {node.name or 'the gang'} from {remedy.before:,} to {remedy.level:,}"
-    return Help(remedy.kind, says, _patch(gang.key, "add", f"{_pointer(node.path)}/{field}", remedy.level))
-
-
-def _evict(remedy: Remedy, snapshot: Snapshot) -> Help:
-    """Surplus of others: pods that their minimums do not need."""
-    by_gang: dict[int, list[str]] = {}
-    for victim in remedy.victims:
-        pods = snapshot.gangs[victim.gang].placed[victim.leaf].pods
-        by_gang.setdefault(victim.gang, []).append(pods[victim.pod])
-    said, commands = [], []
-    for number, found in by_gang.items():
-        key, names = snapshot.gangs[number].key, sorted(found)
-        said.append(f"{'/'.join(key)} ({_listed(names)})")
-        commands.append(f"kubectl delete pod -n {_quoted(key[0])} {' '.join(map(_quoted, names))}")
-    return Help(remedy.kind, f"evict surplus of {_listed(said)}", " && ".join(commands))
-
-
-def _relax(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:
-    hold = gang.holds[remedy.hold]
-    labels = snapshot.topologies[hold.topology].labels
-    node = gang.tree.nodes[hold.row]
-    sets = [one for one in gang.tree.together if one.members[0] == hold.row]
-    constraint = sets[0].constraint if hold.beside else node.constraint
-    assert constraint is not None, "every hold comes from a constraint"
-    names = [gang.tree.nodes[row].name for row in sets[0].members] if hold.beside else [node.name or "the gang"]
-    who, before = _listed(names), _short(labels[remedy.before])
-    # A long name is shortened in the path.
-    older = constraint.path.startswith("spec.topologyConstraints.subGroups")
-    pointer = f"/spec/topologyConstraints/subGroups/{node.name}" if older and not hold.beside else ""
-    required, preferred = (
-        f"{pointer or _pointer(constraint.path)}/{which}TopologyLevel" for which in ("required", "preferred")
-    )
-    if remedy.level != NONE:
-        says = f"hold {who} in one {_short(labels[remedy.level])} instead of one {before}"
-        return Help(remedy.kind, says, _patch(gang.key, "add", required, labels[remedy.level]))
-    if hold.preferred != NONE:
-        return Help(remedy.kind, f"do not require one {before} for {who}", _patch(gang.key, "remove", required))
-    says = f"prefer one {before} for {who} instead of requiring it"
-    return Help(remedy.kind, says, _patch(gang.key, "move", preferred, moved_from=required))
-
-
-def _short(label: str) -> str:
-    return label.rpartition("/")[2]
-
-
-def _patch(key: tuple[str, str], op: str, pointer: str, value: Any = None, moved_from: str = "") -> str:
-    """A command that changes one field of the PodGroup."""
-    change: dict[str, Any] = {"op": op, **({"from": moved_from} if moved_from else {}), "path": pointer}
-    change.update({"value": value} if op == "add" else {})
-    namespace, name = map(_quoted, key)
-    return f"kubectl patch {_KIND} -n {namespace} {name} --type=json -p {_quoted(json.dumps([change]))}"
-
-
-def _quoted(word: str) -> str:
-    """One word of a command, as a shell reads it."""
-    return word if re.fullmatch(r"[A-Za-z0-9@%+=:,./_-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
-
-
-def _pointer(path: str) -> str:
-    """The path of a field as a JSON pointer: `spec.subGroups[2]` is `/spec/subGroups/2`."""
-    return "/" + path.replace("[", ".").replace("]", "").replace(".", "/")
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMED])
-    return f"{shown} and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else shown
 
 
 def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
@@ -436,5 +363,9 @@ def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
             for one in found.places
         ],
         "waitsFor": [{"node": one.node, "pods": list(one.pods)} for one in found.waits],
+        "queue": queues.document_of(found.standing),
+        "loses": evictions.documents_of(found.loses),
+        "displaces": evictions.documents_of(found.displaces),
+        "notes": list(found.hindrances),
         "remedies": [{"kind": one.kind, "message": one.says, "command": one.command} for one in found.helps],
     }

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from muster.api.tree import core
-from muster.decisions.words import SHORT_OF_ROOM, Told, path_of, sentence, told
+from muster.api.tree import NONE, core
+from muster.decisions import queues
+from muster.decisions.amounts import in_queue_units
+from muster.decisions.words import SHORT_OF_QUOTA, SHORT_OF_ROOM, Told, path_of, sentence, told
 from muster.plan.outcome import Code, Outcome, Plan, RowOutcome
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 
@@ -40,7 +42,11 @@ Decision = Bind | Nominate | Evict
 
 
 def decide(plan: Plan, evictions: Iterable[Evict] = ()) -> tuple[Decision, ...]:
-    """What is to be done: binds, nominations and evictions, each by namespace and pod."""
+    """What is to be done: binds, nominations and evictions, each by namespace and pod.
+
+    `evictions` are those that were decided beside the plan. A pod that is moved stands for its successor among the
+    nominations.
+    """
     snapshot = plan.snapshot
     binds: list[Bind] = []
     nominations: list[Nominate] = []
@@ -53,7 +59,15 @@ def decide(plan: Plan, evictions: Iterable[Evict] = ()) -> tuple[Decision, ...]:
                 nominations.append(Nominate(*words))
             else:
                 binds.append(Bind(*words))
-    leaving = sorted(evictions, key=lambda one: (one.namespace, one.pod, one.action, one.beneficiary or ""))
+    leaving = list(evictions)
+    for one in plan.evictions:
+        gang = snapshot.gangs[one.gang]
+        who = gang.key[0], gang.placed[one.leaf].pods[one.pod]
+        beneficiary = "/".join(snapshot.gangs[one.beneficiary].key) if one.beneficiary != NONE else None
+        leaving.append(Evict(*who, one.action, beneficiary))
+        if one.to != NONE:
+            nominations.append(Nominate(*who, snapshot.nodes[one.to]))
+    leaving.sort(key=lambda one: (one.namespace, one.pod, one.action, one.beneficiary or ""))
     return (*sorted(binds), *sorted(nominations), *leaving)
 
 
@@ -62,11 +76,11 @@ def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
 
     `domain` is null where no constraint stands, nothing is placed, or what is placed lies in several domains;
     `preferredMet` is null where there is no preference, nothing is placed, or the search could not tell. `asked`,
-    `best` and `where` are null where the code says it all.
+    `best` and `where` are null where the code says it all. `queues` is there when Queues are.
     """
     decisions = decide(plan, evictions)
     gangs = zip(plan.snapshot.gangs, plan.outcomes, strict=True)
-    return {
+    document = {
         "bindings": [one._asdict() for one in decisions if isinstance(one, Bind)],
         "nominations": [one._asdict() for one in decisions if isinstance(one, Nominate)],
         "evictions": [
@@ -78,6 +92,7 @@ def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
             _group(gang, outcome, plan.snapshot) for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
         ],
     }
+    return {**document, "queues": queues.documents_of(plan)} if queues.are_told(plan) else document
 
 
 def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
@@ -106,13 +121,20 @@ def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
 def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
     reason = one.reason
     counts = reason.code in SHORT_OF_ROOM or (reason.code == Code.WAITING_FOR_PODS and reason.asked > 0)
+    asked: float | None = reason.asked if counts else None
+    best: float | None = reason.best if counts else None
+    where = path_of(reason, snapshot)
+    if reason.code in SHORT_OF_QUOTA and NONE not in (reason.queue, reason.charge):
+        # As the Queue has them.
+        asked, best = (in_queue_units(reason.charge, amount) for amount in (reason.asked, reason.best))
+        where = snapshot.queues.names[reason.queue]
     return {
         "code": reason.code,
         "subGroup": gang.tree.nodes[reason.row].name,
         "message": sentence(reason, gang, snapshot, one.others),
-        "asked": reason.asked if counts else None,
-        "best": reason.best if counts else None,
-        "where": path_of(reason, snapshot) or None,
+        "asked": asked,
+        "best": best,
+        "where": where or None,
     }
 
 

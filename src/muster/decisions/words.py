@@ -3,30 +3,28 @@
 A sentence is `<what is missing> · <where it is nearest> · <what would fix it>`, and never over 250 characters.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL
+from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION
 from muster.api.tree import NONE
-from muster.plan.model import Dimension
-from muster.plan.outcome import Code, Outcome, Reason, Verdict
+from muster.decisions.amounts import charge_alone, charge_in_words, counted, listed
+from muster.plan.outcome import Action, Code, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
-from muster.snapshot.requests import PODS
 
 LONGEST = 250
-# A gang that no action of this cycle looks at.
-NOT_TRIED = "NotTried"
 
 _BETWEEN = " · "
-_MOST_RESOURCES = 3
 _LONG_NAME, _LONG_PATH = 40, 60
-_UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
-# What the user must mend stands first, then what somebody chose, what a controller owes, what never fits as it is
-# written, what more room would mend, and last what time mends.
+# What the user must mend stands first, then what somebody chose, what this cycle takes away, what a controller owes,
+# what a queue does not allow, what never fits as it is written, what more room would mend, and last what time mends.
 PRECEDENCE = (
-    *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
-    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, NOT_TRIED, Code.WAITING_FOR_PODS, Code.TOPOLOGY_DRIFT),
+    *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
+    *(Code.QUEUE_CYCLE, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
+    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, Code.NOT_TRIED, Code.EVICTED, Code.WAITING_FOR_PODS),
+    *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
     *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
     *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR),
 )
@@ -34,6 +32,7 @@ _RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
 # These say something about single pods or a wish; alone they keep no gang from its minimum.
 _REMARKS = frozenset({Code.PRIORITY_NOT_FOUND, Code.SET_ASIDE, Code.BAD_POD})
 SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
+SHORT_OF_QUOTA = frozenset({Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA})
 
 
 class Told(NamedTuple):
@@ -64,12 +63,12 @@ def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0) ->
     """Why something waits, in one sentence. `others` is how many more reasons there are like it."""
     make = _SENTENCES.get(reason.code)
     parts = make(_About(reason, gang, snapshot, others)) if make is not None else [reason.code, reason.detail]
-    return _fitted([part for part in parts if part])
+    return fitted(parts)
 
 
-def _fitted(parts: Sequence[str]) -> str:
-    """The parts joined, the longest of them shortened until all fit."""
-    parts = [" ".join(part.split()) for part in parts]
+def fitted(parts: Collection[str]) -> str:
+    """The parts that say something, joined, the longest of them shortened until all fit."""
+    parts = [" ".join(part.split()) for part in parts if part]
     while len(_BETWEEN.join(parts)) > LONGEST:
         over = len(_BETWEEN.join(parts)) - LONGEST
         longest = max(range(len(parts)), key=lambda index: len(parts[index]))
@@ -84,9 +83,7 @@ class _About:
     def __init__(self, reason: Reason, gang: Gang, snapshot: Snapshot, others: int) -> None:
         self.reason, self.gang, self.snapshot, self.others = reason, gang, snapshot, others
         self.node = gang.tree.nodes[reason.row]
-        # The numbers behind long names must stay in the sentence; `where` has the whole path.
-        name = self.node.name or "the gang"
-        self.who = name if len(name) <= _LONG_NAME else name[: _LONG_NAME - 1] + "…"
+        self.who = shortened(self.node.name or "the gang")
         self.path = path_of(reason, snapshot)
 
     @property
@@ -118,8 +115,19 @@ class _About:
         return path if len(path) <= _LONG_PATH else "…" + path[1 - _LONG_PATH :]
 
     @property
+    def queue(self) -> str:
+        """The queue that it is about: the one that says no, else the gang's own."""
+        names = self.snapshot.queues.names
+        return shortened(names[self.reason.queue] if 0 <= self.reason.queue < len(names) else self.gang.queue)
+
+    @property
     def missing(self) -> int:
         return max(self.reason.asked - self.reason.best, 0)
+
+
+def shortened(name: str) -> str:
+    """A name of which a sentence may well have the beginning only: the numbers behind it must stay."""
+    return name if len(name) <= _LONG_NAME else name[: _LONG_NAME - 1] + "…"
 
 
 def path_of(reason: Reason, snapshot: Snapshot) -> str:
@@ -127,46 +135,6 @@ def path_of(reason: Reason, snapshot: Snapshot) -> str:
     if NONE in (reason.topology, reason.level, reason.domain):
         return ""
     return snapshot.domain_path(reason.topology, reason.level, reason.domain)
-
-
-def counted(count: int, dimension: Dimension | None, snapshot: Snapshot) -> str:
-    """A number of pods of one shape, or of times an amount of one resource."""
-    pods = f"{count:,} pod{'' if count == 1 else 's'}"
-    if dimension is None:
-        return pods
-    if dimension.shape != NONE:
-        ask = ask_in_words(dimension.shape, snapshot)
-        return f"{pods} of {ask}" if ask else pods
-    resource = snapshot.resources[dimension.resource]
-    if dimension.amount == 1:
-        return amount_in_words(resource, count)
-    amount = amount_in_words(resource, dimension.amount)
-    return amount if count == 1 else f"{count:,} times {amount}"
-
-
-def ask_in_words(shape: int, snapshot: Snapshot) -> str:
-    """What a pod of a shape asks for, devices first: `8 × nvidia.com/gpu, 2 CPU, 4Gi memory`."""
-    amounts = [
-        (resource in ("cpu", "memory"), resource, int(amount))
-        for resource, amount in zip(snapshot.resources, snapshot.asks[shape].tolist(), strict=True)
-        if amount > 0 and resource != PODS
-    ]
-    words = [amount_in_words(resource, amount) for _, resource, amount in sorted(amounts)]
-    return ", ".join(words[:_MOST_RESOURCES]) + (", …" if len(words) > _MOST_RESOURCES else "")
-
-
-def amount_in_words(resource: str, amount: int) -> str:
-    """An amount in base units as people write it."""
-    if resource == "cpu":
-        return f"{amount // 1000:,} CPU" if amount % 1000 == 0 else f"{amount / 1000:,.3f}".rstrip("0") + " CPU"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        for unit, size in _UNITS:
-            if amount >= size:
-                return f"{round(amount / size, 1):g}{unit} {resource}"
-        return f"{amount} bytes of {resource}"
-    if resource.startswith("host port "):
-        return resource
-    return f"{amount:,} × {resource}"
 
 
 def _no_node(about: _About) -> tuple[str, str]:
@@ -264,6 +232,18 @@ def _waiting_for_room(about: _About) -> list[str]:
     return [f"{about.who} waits for terminating pods to leave", "their room is reserved for it", "nothing to do"]
 
 
+def _evicted(about: _About) -> list[str]:
+    action, winner = about.reason.detail, about.reason.pod
+    if action == Action.STALE:
+        what = f"{about.who} lost what its minimum needs and did not get it back in time"
+        return [what, "what is left of it is evicted", "its controller makes it anew"]
+    if action == Action.CONSOLIDATE:
+        what = f"pods of {about.who} are moved to make room for {winner}"
+        return [_and_more(what, about.others), "room is kept for those that come in their place", "nothing to do"]
+    what = f"pods of {about.who} are evicted for {winner or 'others'}" + (f" ({action})" if action else "")
+    return [_and_more(what, about.others), "", "they wait again when their controller has made them anew"]
+
+
 def _topology_drift(about: _About) -> list[str]:
     level = about.level
     return [
@@ -279,6 +259,69 @@ def _invalid(about: _About) -> list[str]:
 
 def _queue_not_found(about: _About) -> list[str]:
     return [f"the queue {about.reason.detail} does not exist", "", "create it, or name one that does in spec.queue"]
+
+
+def _queue_forbidden(about: _About) -> list[str]:
+    what = f"the queue {about.queue} takes no gangs of the namespace {about.gang.key[0]}"
+    remedy = f"add it to the annotation {ALLOWED_NAMESPACES_ANNOTATION} of the Queue, or use another queue"
+    return [what, "", remedy]
+
+
+def _queue_not_leaf(about: _About) -> list[str]:
+    queues = about.snapshot.queues
+    below = [queues.names[row] for row in queues.children.get(queues.row_of.get(about.gang.queue, NONE), ())]
+    what = f"the queue {about.queue} has queues below it: gangs are charged to the lowest ones"
+    return [what, "", f"name one of them in spec.queue: {listed(below)}" if below else "name one of them in spec.queue"]
+
+
+def _queue_orphaned(about: _About) -> list[str]:
+    missing = f"the queue {about.reason.detail}" if about.reason.detail else "a queue"
+    what = f"{missing} above the queue {about.queue} does not exist"
+    return [what, "nothing can be charged to it", "create the missing one, or mend spec.parentQueue"]
+
+
+def _queue_cycle(about: _About) -> list[str]:
+    what = f"the queues above {about.queue} form a cycle"
+    return [what, about.reason.detail, "take spec.parentQueue out of one of them"]
+
+
+def _over_limit(about: _About) -> list[str]:
+    reason, (asked, left, most) = about.reason, _of_the_queue(about)
+    what = f"{about.who} needs {asked}, and the limit of queue {about.queue} is {most}"
+    more = f"raise the limit to at least {_enough(reason)}"
+    if reason.asked > (reason.total or 0):
+        return [what, f"{left} left of it", f"{more}, or ask for less"]
+    return [what, f"{left} left of it", f"wait until others of the queue end, or {more}"]
+
+
+def _over_quota(about: _About) -> list[str]:
+    asked, left, most = _of_the_queue(about)
+    what = f"what may not be evicted of {about.who} needs {asked}, and the quota of queue {about.queue} is {most}"
+    remedy = f"raise the quota to at least {_enough(about.reason)}, or make it preemptible"
+    return [what, f"{left} left of it", remedy]
+
+
+def _waiting_for_quota(about: _About) -> list[str]:
+    asked, left, most = _of_the_queue(about)
+    what = f"what may not be evicted of {about.who} needs {asked} of the quota of queue {about.queue}"
+    taken = f"{left} left of {most}: gangs that may not be evicted hold the rest"
+    remedy = f"wait for them, raise the quota to at least {_enough(about.reason)}, or make it preemptible"
+    return [what, taken, remedy]
+
+
+def _of_the_queue(about: _About) -> tuple[str, str, str]:
+    """What is asked of a queue, what is left, and what it has at most."""
+    reason = about.reason
+    if reason.charge == NONE:
+        return f"{reason.asked:,}", f"{reason.best:,}", f"{reason.total or 0:,}"
+    asked, left, most = reason.asked, reason.best, reason.total or 0
+    return charge_in_words(reason.charge, asked), charge_alone(reason.charge, left), charge_alone(reason.charge, most)
+
+
+def _enough(reason: Reason) -> str:
+    """The limit or quota with which as much as is asked for would be left."""
+    amount = (reason.total or 0) - reason.best + reason.asked
+    return charge_alone(reason.charge, amount) if reason.charge != NONE else f"{amount:,}"
 
 
 def _topology_not_found(about: _About) -> list[str]:
@@ -313,7 +356,8 @@ def _bad_pod(about: _About) -> list[str]:
 
 
 def _not_tried(about: _About) -> list[str]:
-    return [f"{about.who} is below its minimum, and nothing is placed in this cycle", "", about.reason.detail]
+    what = f"{about.who} is below its minimum, and no free room is given away in this cycle"
+    return [what, "", about.reason.detail or f"add {Action.ALLOCATE} to the actions"]
 
 
 def _scheduler_error(about: _About) -> list[str]:
@@ -327,14 +371,21 @@ def _and_more(what: str, others: int) -> str:
 _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.INVALID: _invalid,
     Code.QUEUE_NOT_FOUND: _queue_not_found,
+    Code.QUEUE_FORBIDDEN: _queue_forbidden,
+    Code.QUEUE_NOT_LEAF: _queue_not_leaf,
+    Code.QUEUE_ORPHANED: _queue_orphaned,
+    Code.QUEUE_CYCLE: _queue_cycle,
     Code.TOPOLOGY_NOT_FOUND: _topology_not_found,
     Code.LEVEL_NOT_FOUND: _level_not_found,
     Code.PRIORITY_NOT_FOUND: _priority_not_found,
     Code.UNSUPPORTED: _unsupported,
     Code.SET_ASIDE: _set_aside,
     Code.BAD_POD: _bad_pod,
-    NOT_TRIED: _not_tried,
+    Code.NOT_TRIED: _not_tried,
     Code.WAITING_FOR_PODS: _waiting_for_pods,
+    Code.OVER_LIMIT: _over_limit,
+    Code.OVER_QUOTA: _over_quota,
+    Code.WAITING_FOR_QUOTA: _waiting_for_quota,
     Code.TOPOLOGY_DRIFT: _topology_drift,
     Code.INSUFFICIENT: _insufficient,
     Code.NOT_ENOUGH_IN_DOMAIN: _not_enough_in_domain,
@@ -342,5 +393,6 @@ _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.NO_ARRANGEMENT: _no_arrangement,
     Code.SEARCH_BUDGET: _search_budget,
     Code.WAITING_FOR_ROOM: _waiting_for_room,
+    Code.EVICTED: _evicted,
     Code.SCHEDULER_ERROR: _scheduler_error,
 }

@@ -182,10 +182,11 @@ def test_the_same_as_data(explain, documents, title, words):
     run = explain(*documents, form="json")
     assert list(run.json) == [
         *("namespace", "name", "verdict", "satisfied", "message", "checks", "subGroups", "proof", "steps"),
-        *("nearest", "waitsFor", "remedies"),
+        *("nearest", "waitsFor", "queue", "loses", "displaces", "notes", "remedies"),
     ]
     assert title.split(" · ")[1] == run.json["verdict"]
-    assert [one["name"] for one in run.json["checks"]] == ["spec", "queue", "topology", "supported", "pods", "room"]
+    checked = ["spec", "queue", "topology", "supported", "pods", *(["quota"] if QUEUE in documents else []), "room"]
+    assert [one["name"] for one in run.json["checks"]] == checked
     assert yaml.safe_load(explain(*documents, form="yaml").out) == run.json
     assert run.err == ""
 
@@ -245,6 +246,9 @@ default/g · Infeasible · TopologyFragmented
   nearest
     z/r1   ████████████░░░░   6 of 8   for decode   held by default/busy (2 pods)
     z/r2   ██████████░░░░░░   5 of 8   for decode   held by default/busy (1 pod), 1 pod of others
+
+  takes no room from others
+    preempt: nothing of a lower priority that may be evicted runs in queue default-queue
 
   would fix it (each one was tried)
     1  evict surplus of default/busy (busy-1, busy-2)
@@ -315,7 +319,7 @@ default/g · Placed · WaitingForRoom
               HAVE   MINIMUM   TOTAL   STATE           DOMAIN
   default/g   0      3         3       below minimum   -
 
-  waits for terminating pods
+  waits for pods to leave
     a   default/stranger-0
 """
 

@@ -56,6 +56,99 @@ spec: {displayName: private}
 """
 
 
+NOW = "2026-01-31T12:00:00Z"
+# Everything that decides about evictions: budgets, namespaces of a queue, runtimes, delays, clocks, kept room, owners.
+SHARED = """
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {allocatable: {nvidia.com/gpu: 4}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: b}
+status: {allocatable: {nvidia.com/gpu: 4}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: budget, annotations: {note: private}}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: shared}
+spec: {displayName: private, preemptMinRuntime: 10m, resources: {gpu: {quota: 4}}}
+status: {requested: {gpu: 77}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: closed, annotations: {kai.scheduler/allowed-namespaces: "team-x", note: private}}
+"""
+WEB = [("web", "minMember: 1, preemptibility: preemptible", "", "startTime: 2026-01-31T10:00:00Z"), 4, "a"]
+STORY = [
+    WEB,
+    [("young", "minMember: 2, preemptibility: preemptible", "", "startTime: 2026-01-31T11:55:00Z"), 2, "b"],
+    [
+        (
+            "moved",
+            "minMember: 1, preemptibility: preemptible",
+            'kai.scheduler/kept-room: \'[{"subGroup":"","node":"b","requests":{"nvidia.com/gpu":1},'
+            '"since":"2026-01-31T11:59:00Z"}]\'',
+            "",
+        ),
+        0,
+        "",
+    ],
+    [
+        (
+            "late",
+            "minMember: 2, priorityClassName: train, preemptionDelay: 5m",
+            "",
+            "conditions: [{type: Scheduled, status: 'False', reason: Unschedulable, message: private, "
+            "lastTransitionTime: 2026-01-31T11:58:00Z}]",
+        ),
+        2,
+        "",
+    ],
+    [("high", "minMember: 4, priorityClassName: build-preemptible", "", ""), 4, ""],
+    [("poor", "minMember: 1, preemptibility: preemptible", "", ""), 1, ""],
+    [
+        (
+            "broken",
+            "minMember: 2, preemptibility: preemptible, stalenessGracePeriod: 2m",
+            "",
+            'subGroups: [{name: "", satisfied: false, minimum: 2, message: private, pods: {placed: 1, total: 2}, '
+            "staleSince: 2026-01-31T11:57:00Z}]",
+        ),
+        1,
+        "b",
+    ],
+    [("elsewhere", "minMember: 1, queue: closed", "", ""), 1, ""],
+]
+
+
+def told(story):
+    """The story as documents."""
+    text = SHARED
+    for (name, spec, annotations, status), count, on in story:
+        queue = "" if "queue:" in spec else ", queue: shared"
+        text += (
+            f"---\napiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\n"
+            f"metadata: {{name: {name}, annotations: {{note: private{', ' + annotations if annotations else ''}}}}}\n"
+            f"spec: {{{spec}{queue}}}\n" + (f"status: {{{status}}}\n" if status else "")
+        )
+        for number in range(count):
+            text += (
+                f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}-{number}, "
+                f"labels: {{app: {name}, team: crimson}}, annotations: {{pod-group-name: {name}}}, "
+                "ownerReferences: [{kind: ReplicaSet, name: owner, controller: true}]}\n"
+                "spec: {containers: [{resources: {requests: {nvidia.com/gpu: 1}}}]"
+                + (f", nodeName: {on}" if on else "")
+                + "}\n"
+            )
+    return text
+
+
 @pytest.fixture
 def kept(muster, tmp_path):
     """Takes a snapshot of a text and gives the file."""
@@ -83,6 +176,23 @@ def test_the_same_plan_bit_for_bit(muster, tmp_path, source, redact, name):
         again = muster("replay", tmp_path / name, "-o", form)
         assert again.out == original.out != ""
         assert again.code == original.code
+
+
+@pytest.mark.parametrize("redact", [[], ["--no-redact"]], ids=["redacted", "whole"])
+@pytest.mark.parametrize("now", [NOW, "2026-01-31T12:06:00Z", "2026-01-31T13:00:00Z"])
+@pytest.mark.parametrize("left_out", [None, *range(len(STORY))])
+def test_evictions_are_the_same_bit_for_bit(muster, tmp_path, left_out, now, redact):
+    """Whatever decides who goes for whom is in the file: at every time, and whoever of the story is left out."""
+    text = told([one for at, one in enumerate(STORY) if at != left_out])
+    original = muster("plan", "-f", "-", "--now", now, "-o", "json", stdin=text)
+    muster("snapshot", "-f", "-", "--now", now, "--to", tmp_path / "cycle.json", *redact, stdin=text)
+    again = muster("replay", tmp_path / "cycle.json", "-o", "json")
+    assert (again.out, again.code) == (original.out, original.code)
+    assert "QueueForbidden" in original.out or left_out == len(STORY) - 1
+    if not redact:
+        kept = (tmp_path / "cycle.json").read_text()
+        for word in ("private", "crimson", "77"):
+            assert word not in kept
 
 
 def test_a_snapshot_of_a_snapshot_is_the_same(muster, kept, tmp_path):

@@ -268,3 +268,88 @@ def test_what_is_too_much_is_read_in_part_and_told(muster):
         assert [row["message"] for row in run.json if "the rest is not read" in row["message"]]
         assert run.code == 1
         assert muster("validate", "-f", "-", "--set", "input.maxDocuments=4", stdin=text).code == 0
+
+
+RUNNING = HEAD % "g" + (
+    "  preemptibility: semi-preemptible\n"
+    "  minSubGroup: 2\n"
+    "  subGroups: [{name: a, minMember: 1}, {name: b, minMember: 1}, {name: c, minMember: 1}]\n"
+)
+STATUS = 'status: {subGroups: [{name: "", satisfied: true, pods: {placed: 3, total: 3}}]}\n'
+
+
+def changed(before, after):
+    return RUNNING.replace(before, after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        pytest.param(RUNNING + STATUS, changed("minSubGroup: 2", "minSubGroup: 3"), "spec.minSubGroup", id="raised"),
+        pytest.param(RUNNING + STATUS, changed("  minSubGroup: 2\n", ""), "spec.minSubGroup", id="taken out"),
+        pytest.param(
+            RUNNING + STATUS, changed("a, minMember: 1", "a, minMember: 2"), "spec.subGroups[0].minMember", id="leaf"
+        ),
+        pytest.param(RUNNING + STATUS, changed("minSubGroup: 2", "minSubGroup: 1"), "", id="lowered"),
+        pytest.param(RUNNING + STATUS, RUNNING, "", id="the same"),
+        pytest.param(RUNNING, changed("minSubGroup: 2", "minSubGroup: 3"), "", id="nothing of it runs"),
+        pytest.param(
+            RUNNING.replace("semi-preemptible", "preemptible") + STATUS,
+            changed("minSubGroup: 2", "minSubGroup: 3"),
+            "",
+            id="not semi-preemptible",
+        ),
+        pytest.param(
+            (RUNNING + STATUS).replace("{name: g}", "{name: g, namespace: other}"),
+            changed("minSubGroup: 2", "minSubGroup: 3"),
+            "",
+            id="in another namespace",
+        ),
+        pytest.param(TOPOLOGY, TOPOLOGY.replace("t/rack", "t/row"), "spec.levels", id="levels of a Topology"),
+    ],
+)
+def test_a_change_is_judged_against_what_is_there(muster, tmp_path, old, new, path):
+    """Raising a minimum of a running semi-preemptible gang is refused, lowering it works; levels stay as they are."""
+    file = tmp_path / "now.yaml"
+    file.write_text(old)
+    run = muster("validate", "--old", file, "-f", "-", "-o", "json", stdin=new)
+    found = [row["path"] for row in run.json if row["severity"] == "error"]
+    assert (run.code, bool(found)) == ((1, True) if path else (0, False))
+    assert all(one.startswith(path) for one in found)
+    assert muster("validate", "-f", "-", stdin=new).code == 0
+
+
+def test_what_runs_may_come_from_a_pipe(muster, tmp_path):
+    """A List, as kubectl prints it; what is to come may stand in a file."""
+    file = tmp_path / "new.yaml"
+    file.write_text(changed("minSubGroup: 2", "minSubGroup: 3"))
+    item = (RUNNING + STATUS).replace("\n", "\n  ").rstrip()
+    run = muster("validate", "--old", "-", "-f", file, stdin=f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
+    assert run.code == 1
+    assert "raises the minimum of the PodGroup from any 2 of 3 (2 pods) to all 3 required (3 pods)" in run.out
+    assert run.err.splitlines()[-1] == f"next: mend the errors, then muster validate -f {file} --old -"
+
+
+def test_what_is_new_or_has_no_status_is_told(muster, tmp_path):
+    """So that nobody takes silence for a yes."""
+    file = tmp_path / "now.yaml"
+    file.write_text(RUNNING)
+    run = muster("validate", "--old", file, "-f", "-", stdin=RUNNING + "---\n" + GOOD + "---\n" + FLOOR)
+    assert "note: PodGroup default/good and 1 more object not in --old: judged as new" in run.err
+    assert "note: PodGroup default/g in --old without a status: no pod of it counts as placed" in run.err
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        pytest.param("-", "standard input can't be both -f and --old", id="both from standard input"),
+        pytest.param("no-such", "can't read no-such", id="not there"),
+        pytest.param("broken.yaml", "document 1", id="not YAML"),
+    ],
+)
+def test_what_is_there_must_be_readable(muster, tmp_path, monkeypatch, old, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.yaml").write_text("a: [\n")
+    run = muster("validate", "--old", old, "-f", "-", stdin=GOOD)
+    assert (run.code, run.out) == (2, "")
+    assert words in run.err

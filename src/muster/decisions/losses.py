@@ -1,0 +1,185 @@
+"""Evictions in words: what goes at once, by which action, for whom, and why these."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from muster.api.tree import NONE
+from muster.decisions.amounts import charge_alone, charge_in_words, listed, moment, pods_in_words, span
+from muster.decisions.queues import charges_of
+from muster.decisions.words import fitted, shortened
+from muster.plan.accounts import Accounts
+from muster.plan.outcome import Action, Eviction, Plan, UnitKind
+from muster.snapshot.queues import CHARGES
+
+_VERBS = {
+    Action.CONSOLIDATE: "moved",
+    Action.RECLAIM: "reclaimed",
+    Action.PREEMPT: "preempted",
+    Action.STALE: "evicted as stale",
+}
+
+
+class Loss(NamedTuple):
+    """Pods of a gang that go together, by one action, for one beneficiary or for nobody (NONE).
+
+    `loser` and `winner` are the two as people write them; `what` is the unit in words, `why` what allows it, `choice`
+    how it was chosen.
+    """
+
+    gang: int
+    beneficiary: int
+    loser: str
+    winner: str | None
+    action: str
+    pods: tuple[str, ...]
+    nodes: tuple[str, ...]
+    what: str
+    why: str
+    choice: str
+
+
+def losses(plan: Plan) -> tuple[Loss, ...]:
+    """Everything that the plan evicts, unit by unit; single surplus pods of one leaf together."""
+    units: dict[tuple[int, str, int, int, int], list[Eviction]] = {}
+    for one in plan.evictions:
+        units.setdefault((one.gang, one.action, one.beneficiary, one.kind, one.row), []).append(one)
+    before = _Before(plan)
+    return tuple(_loss(units[key], plan, before) for key in sorted(units))
+
+
+def why_evicted(loss: Loss) -> str:
+    """One sentence: by which action, for whom and what · what allows it · how it was chosen."""
+    verb = _VERBS.get(loss.action, loss.action)
+    who = f" for {loss.winner}" if loss.winner is not None else ""
+    return fitted([f"{verb}{who}: {loss.what}", loss.why, loss.choice])
+
+
+def documents_of(found: Iterable[Loss]) -> list[dict[str, Any]]:
+    """As `muster explain -o json` prints them."""
+    return [
+        {
+            "gang": loss.loser,
+            "pods": list(loss.pods),
+            "action": loss.action,
+            "for": loss.winner,
+            "message": why_evicted(loss),
+        }
+        for loss in found
+    ]
+
+
+class _Before:
+    """What queues held when the cycle began, and what they were due."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        return Accounts(self.plan.snapshot)
+
+
+def _loss(unit: Sequence[Eviction], plan: Plan, before: _Before) -> Loss:
+    first, snapshot = unit[0], plan.snapshot
+    gang = snapshot.gangs[first.gang]
+    placed = sorted((gang.placed[one.leaf].pods[one.pod], gang.placed[one.leaf].nodes[one.pod]) for one in unit)
+    if first.action == Action.STALE:
+        why, choice = _why_stale(first, plan), "give it back what it lost, or raise stalenessGracePeriod"
+    else:
+        why, choice = _why(unit, before), _choice(first)
+    return Loss(
+        first.gang,
+        first.beneficiary,
+        "/".join(gang.key),
+        "/".join(snapshot.gangs[first.beneficiary].key) if first.beneficiary != NONE else None,
+        first.action,
+        tuple(pod for pod, _ in placed),
+        tuple(sorted({snapshot.nodes[node] for _, node in placed})),
+        _what(unit, plan),
+        why,
+        choice,
+    )
+
+
+def _what(unit: Sequence[Eviction], plan: Plan) -> str:
+    """The unit in words: a leftover, surplus pods, a surplus child, the whole gang."""
+    first, count = unit[0], len(unit)
+    gang = plan.snapshot.gangs[first.gang]
+    name = shortened(gang.tree.nodes[first.row].name)
+    of_it = f" of {name}" if name else ""
+    if first.action == Action.STALE:
+        return f"what is left of {name or 'the gang'} ({pods_in_words(count)})"
+    if first.kind == UnitKind.LEFTOVER:
+        return f"{'a leftover pod' if count == 1 else f'{count:,} leftover pods'}{of_it}"
+    if first.kind == UnitKind.SURPLUS_POD:
+        return f"{'a surplus pod' if count == 1 else f'{count:,} surplus pods'}{of_it}"
+    if first.kind == UnitKind.SURPLUS_CHILD:
+        return f"the surplus replica {name} ({pods_in_words(count)})"
+    return f"the whole gang ({pods_in_words(count)})"
+
+
+def _why(unit: Sequence[Eviction], before: _Before) -> str:
+    first, snapshot = unit[0], before.plan.snapshot
+    victim = snapshot.gangs[first.gang]
+    if first.action == Action.CONSOLIDATE:
+        nodes = sorted({snapshot.nodes[one.to] for one in unit if one.to != NONE})
+        return f"room is kept for {'it' if len(unit) == 1 else 'them'} on {listed(nodes)}" if nodes else ""
+    if first.beneficiary == NONE:
+        return ""
+    winner = snapshot.gangs[first.beneficiary]
+    if first.action == Action.PREEMPT:
+        return f"priority {winner.priority:,} comes before {victim.priority:,} in queue {shortened(victim.queue)}"
+    return _why_reclaimed(unit, before) if first.action == Action.RECLAIM else ""
+
+
+def _why_reclaimed(unit: Sequence[Eviction], before: _Before) -> str:
+    """The two queues with what they held before the cycle, against their fair share; against quota where that is it."""
+    snapshot, accounts = before.plan.snapshot, before.accounts
+    victim, winner = snapshot.gangs[unit[0].gang], snapshot.gangs[unit[0].beneficiary]
+    rows = accounts.row_of(victim), accounts.row_of(winner)
+    if NONE in rows:
+        return ""
+    shapes = [victim.placed[one.leaf].shapes[one.pod] for one in unit]
+    freed = [charge for charge in range(len(CHARGES)) if bool((snapshot.charges[shapes][:, charge] > 0).any())]
+    shared = [charge for charge in reversed(freed) if charge in charges_of(winner, snapshot)]
+    for quota in (False, True):
+        for charge in shared:
+            if accounts.above(rows[0], charge, quota=quota) > 0:
+                return _two_queues(rows, charge, before, quota=quota)
+    # It came above within the cycle.
+    return _two_queues(rows, shared[0], before, quota=False) if shared else ""
+
+
+def _two_queues(rows: tuple[int, int], charge: int, before: _Before, *, quota: bool) -> str:
+    queues, accounts = before.plan.snapshot.queues, before.accounts
+    said = []
+    for row in rows:
+        due = int(queues.quota[row, charge]) if quota else accounts.fair[row][charge]
+        has = charge_in_words(charge, accounts.allocated[row][charge])
+        measure = "quota" if quota else "fair share"
+        said.append(f"{shortened(queues.names[row])} held {has}, its {measure} is {charge_alone(charge, due)}")
+    return "; ".join(said)
+
+
+def _choice(first: Eviction) -> str:
+    if not first.considered:
+        return ""
+    if first.considered == 1:
+        return "nothing else could go"
+    looked = "every choice of them was looked at" if first.exact else "not every choice of them was looked at"
+    return f"{first.considered:,} units could go, {looked}"
+
+
+def _why_stale(first: Eviction, plan: Plan) -> str:
+    """Since when it has been below its minimum, and how long it might have stayed so."""
+    gang, row = plan.snapshot.gangs[first.gang], plan.outcomes[first.gang].rows[first.row]
+    since = row.stale_since_ns
+    recorded = gang.recorded[first.row] if first.row < len(gang.recorded) else None
+    if not since and recorded is not None:
+        since = recorded.stale_since_ns
+    grace = f"its grace period is {span(gang.grace_ns)}" if gang.grace_ns > 0 else "it has no grace period"
+    if not since:
+        return f"below its minimum by a loss; {grace}"
+    passed = max(0, plan.snapshot.now_ns - since)
+    return f"below its minimum by a loss since {moment(since)}, for {span(passed)}; {grace}"

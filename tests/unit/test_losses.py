@@ -1,0 +1,266 @@
+"""Evictions in words: what goes at once, by which action, for whom, and why these. Plans are made by hand."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.api.tree import NONE
+from muster.decisions.explanation import document_of as explanation_of
+from muster.decisions.explanation import explain
+from muster.decisions.losses import losses, why_evicted
+from muster.decisions.plan import Evict, Nominate, decide, document_of
+from muster.decisions.words import LONGEST
+from muster.plan.outcome import Action, Eviction, Placement, UnitKind
+from muster.plan.proof import Certificate
+from small_cluster import gang, node, planned, pod
+
+REPLICAS = [{"name": f"decode-{number}", "minMember": 2} for number in range(4)]
+
+
+def queue(name, parent="", **gpu):
+    spec = {"parentQueue": parent} if parent else {}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {**spec, **({"resources": {"gpu": gpu}} if gpu else {})},
+    }
+
+
+# One gang of four replicas runs in queue a; one waits there with a higher priority, one in queue b.
+PLAN = planned(
+    *(node("n1", 8), node("n2", 2), queue("a", quota=2), queue("b", quota=6)),
+    gang("runs", queue="a", priorityClassName="train", preemptibility="preemptible", minSubGroup=2, subGroups=REPLICAS),
+    *(pod(f"runs-{leaf}-{at}", "runs", f"decode-{leaf}", nodeName="n1") for leaf in range(4) for at in range(2)),
+    *(gang("other", queue="b", minMember=9, preemptibility="preemptible"), *(pod(f"o-{i}", "other") for i in range(9))),
+    gang("better", queue="a", minMember=9, preemptibility="preemptible", priorityClassName="build-preemptible"),
+    *(pod(f"better-{i}", "better") for i in range(9)),
+)
+NUMBER = {one.key[1]: number for number, one in enumerate(PLAN.snapshot.gangs)}
+RUNS, OTHER, BETTER = NUMBER["runs"], NUMBER["other"], NUMBER["better"]
+LEAF = {node.name: row for row, node in enumerate(PLAN.snapshot.gangs[RUNS].tree.nodes)}
+NODE = {name: row for row, name in enumerate(PLAN.snapshot.nodes)}
+
+
+def evicting(*evictions):
+    return replace(PLAN, evictions=evictions)
+
+
+def of(leaf, at, action, beneficiary=NONE, **more):
+    return Eviction(RUNS, LEAF[leaf], at, action, beneficiary, **more)
+
+
+def only(*evictions):
+    (loss,) = losses(evicting(*evictions))
+    return loss
+
+
+REPLICA = [
+    of("decode-3", at, Action.RECLAIM, OTHER, kind=UnitKind.SURPLUS_CHILD, row=LEAF["decode-3"]) for at in (0, 1)
+]
+
+
+@pytest.mark.parametrize(
+    ("evictions", "words"),
+    [
+        pytest.param(
+            [of("decode-3", 1, Action.PREEMPT, BETTER, kind=UnitKind.SURPLUS_POD, row=LEAF["decode-3"], considered=1)],
+            "preempted for default/better: a surplus pod of decode-3 · priority 75 comes before 50 in queue a · "
+            "nothing else could go",
+            id="a surplus pod is preempted",
+        ),
+        pytest.param(
+            [
+                of("decode-3", at, Action.PREEMPT, BETTER, kind=UnitKind.SURPLUS_POD, row=LEAF["decode-3"])
+                for at in range(2)
+            ],
+            "preempted for default/better: 2 surplus pods of decode-3 · priority 75 comes before 50 in queue a",
+            id="pods of one leaf are told together",
+        ),
+        pytest.param(
+            [one._replace(considered=7, exact=True) for one in REPLICA],
+            "reclaimed for default/other: the surplus replica decode-3 (2 pods) · a held 8 GPU, its fair share is 3; "
+            "b held 0 GPU, its fair share is 7 · 7 units could go, every choice of them was looked at",
+            id="a replica is reclaimed",
+        ),
+        pytest.param(
+            [of("decode-2", 0, Action.PREEMPT, BETTER, kind=UnitKind.LEFTOVER, row=LEAF["decode-2"], considered=40)],
+            "preempted for default/better: a leftover pod of decode-2 · priority 75 comes before 50 in queue a · "
+            "40 units could go, not every choice of them was looked at",
+            id="a leftover, found by a heuristic",
+        ),
+        pytest.param(
+            [of(f"decode-{leaf}", at, Action.PREEMPT, BETTER) for leaf in range(4) for at in range(2)],
+            "preempted for default/better: the whole gang (8 pods) · priority 75 comes before 50 in queue a",
+            id="the whole gang",
+        ),
+        pytest.param(
+            [
+                of(
+                    "decode-3", at, Action.CONSOLIDATE, BETTER, kind=UnitKind.SURPLUS_CHILD, row=LEAF["decode-3"]
+                )._replace(to=NODE["n2"])
+                for at in range(2)
+            ],
+            "moved for default/better: the surplus replica decode-3 (2 pods) · room is kept for them on n2",
+            id="moved",
+        ),
+    ],
+)
+def test_why_these(evictions, words):
+    """By which action, for whom, what goes; what allows it; how it was chosen."""
+    loss = only(*evictions)
+    assert why_evicted(loss) == words
+    assert loss.loser == "default/runs"
+
+
+def stale(since_ns, row, **more):
+    """The plan a minute and a half after second 10, with a tree node that is stale since then."""
+    snapshot = replace(PLAN.snapshot, now_ns=100 * 10**9)
+    rows = list(PLAN.outcomes[RUNS].rows)
+    rows[row] = rows[row]._replace(satisfied=False, stale_since_ns=since_ns)
+    outcomes = list(PLAN.outcomes)
+    outcomes[RUNS] = replace(outcomes[RUNS], rows=tuple(rows))
+    gone = Eviction(RUNS, LEAF["decode-3"], 0, Action.STALE, row=row, **more)
+    return replace(PLAN, snapshot=snapshot, outcomes=outcomes, evictions=(gone,))
+
+
+def test_what_is_stale_says_since_when():
+    """The clock and the grace period; nobody gets anything for it."""
+    (loss,) = losses(stale(10 * 10**9, LEAF["decode-3"]))
+    assert (loss.winner, loss.beneficiary) == (None, NONE)
+    assert why_evicted(loss) == (
+        "evicted as stale: what is left of decode-3 (1 pod) · below its minimum by a loss since 1970-01-01T00:00:10Z, "
+        "for 90s; its grace period is 60s · give it back what it lost, or raise stalenessGracePeriod"
+    )
+    (loss,) = losses(stale(0, 0))
+    assert "what is left of the gang (1 pod) · below its minimum by a loss; its grace period is 60s" in why_evicted(
+        loss
+    )
+
+
+def test_a_queue_above_its_quota_only():
+    """Within its fair share and above its quota: the quota is what is told."""
+    plan = planned(
+        *(node("n1", 8), queue("a", quota=1), queue("b", quota=6), gang("runs", queue="a", minMember=2)),
+        *(pod(f"runs-{at}", "runs", nodeName="n1") for at in range(2)),
+        *(gang("other", queue="b", minMember=9), *(pod(f"o-{i}", "other") for i in range(9))),
+    )
+    other, runs = (
+        next(n for n, one in enumerate(plan.snapshot.gangs) if one.key[1] == name) for name in ("other", "runs")
+    )
+    (loss,) = losses(replace(plan, evictions=(Eviction(runs, 0, 1, Action.RECLAIM, other),)))
+    assert loss.why == "a held 2 GPU, its quota is 1; b held 0 GPU, its quota is 6"
+
+
+def test_the_document_lists_evictions_by_pod_with_the_beneficiary():
+    """Merged with those that came from elsewhere and sorted; nobody is `for` a stale one."""
+    plan = evicting(*reversed(REPLICA), of("decode-0", 0, Action.STALE))
+    document = document_of(plan, [Evict("default", "a-0", "drain")])
+    assert document["evictions"] == [
+        {"namespace": "default", "pod": "a-0", "action": "drain", "for": None},
+        {"namespace": "default", "pod": "runs-0-0", "action": "stale", "for": None},
+        {"namespace": "default", "pod": "runs-3-0", "action": "reclaim", "for": "default/other"},
+        {"namespace": "default", "pod": "runs-3-1", "action": "reclaim", "for": "default/other"},
+    ]
+
+
+def test_a_moved_pod_is_nominated_under_its_old_name():
+    """Its successor's room is reserved: whoever reads the plan sees where to."""
+    moved = of("decode-3", 1, Action.CONSOLIDATE, BETTER, to=NODE["n2"])
+    decisions = decide(evicting(moved))
+    assert Nominate("default", "runs-3-1", "n2") in decisions
+    assert Evict("default", "runs-3-1", "consolidate", "default/better") in decisions
+    assert {"namespace": "default", "pod": "runs-3-1", "node": "n2"} in document_of(evicting(moved))["nominations"]
+
+
+def explained(plan, number):
+    return explain(plan, number, ())
+
+
+def test_both_sides_are_told():
+    """The loser: which pods, for whom, why these. The winner: whom it displaces, and which pods it waits for."""
+    plan = evicting(*REPLICA)
+    loser, winner, third = (explained(plan, number) for number in (RUNS, OTHER, BETTER))
+    assert [loss.pods for loss in loser.loses] == [("runs-3-0", "runs-3-1")]
+    assert loser.displaces == ()
+    assert winner.displaces == loser.loses
+    assert (winner.loses, third.loses, third.displaces) == ((), (), ())
+    document = explanation_of(loser, plan.snapshot)
+    assert document["displaces"] == []
+    assert document["loses"] == [
+        {
+            "gang": "default/runs",
+            "pods": ["runs-3-0", "runs-3-1"],
+            "action": "reclaim",
+            "for": "default/other",
+            "message": why_evicted(loser.loses[0]),
+        }
+    ]
+    assert explanation_of(winner, plan.snapshot)["displaces"] == document["loses"]
+
+
+def test_who_is_evicted_is_waited_for():
+    """A nominated gang names the pods that this very cycle sends away from its nodes."""
+    plan = planned(
+        *(node("n", 2), gang("old", preemptibility="preemptible"), pod("old-0", "old", gpus=2, nodeName="n")),
+        *(gang("new", priorityClassName="train", minMember=2), pod("new-0", "new"), pod("new-1", "new")),
+    )
+    old, new = (next(n for n, one in enumerate(plan.snapshot.gangs) if one.key[1] == name) for name in ("old", "new"))
+    plan = replace(
+        plan,
+        placements=(Placement(new, 0, (0, 1), (0, 0), True),),
+        evictions=(Eviction(old, 0, 0, Action.PREEMPT, new),),
+    )
+    assert explained(plan, new).waits == (("n", ("default/old-0",)),)
+
+
+def test_a_proof_is_counted_again_in_the_room_that_evictions_leave():
+    """Room that is given back counts, and so does room that is kept for moved pods."""
+    plan = planned(
+        *(node("a", 2), node("b", 0), gang("old", preemptibility="preemptible"), pod("old-0", "old", nodeName="a")),
+        *(gang("g", minMember=4, preemptibility="preemptible"), *(pod(f"g-{i}") for i in range(4))),
+    )
+    number = {one.key[1]: at for at, one in enumerate(plan.snapshot.gangs)}
+    assert isinstance(plan.outcomes[number["g"]].proof, Certificate)
+    assert explained(plan, number["g"]).proof.startswith("counted twice: ")
+    gone = Eviction(number["old"], 0, 0, Action.STALE)
+    assert explained(replace(plan, evictions=(gone,)), number["g"]).proof.startswith("counted twice: ")
+    small = planned(
+        *(node("a", 2), gang("old", preemptibility="preemptible"), pod("old-0", "old", nodeName="a")),
+        *(gang("g", minMember=2, preemptibility="preemptible"), pod("g-0"), pod("g-1")),
+    )
+    number = {one.key[1]: at for at, one in enumerate(small.snapshot.gangs)}
+    gone = Eviction(number["old"], 0, 0, Action.STALE)
+    assert explained(replace(small, evictions=()), number["g"]).proof.startswith("counted twice: ")
+    assert explained(replace(small, evictions=(gone,)), number["g"]).proof.startswith("counted: ")
+
+
+LONG = planned(
+    *(node("n" * 253, 8), queue("q" * 253, quota=1), queue("r" * 253, quota=1)),
+    gang("g" * 63, queue="q" * 253, subGroups=[{"name": "a" * 63, "minMember": 1}]),
+    *(pod(f"{'p' * 60}{at}", "g" * 63, "a" * 63, nodeName="n" * 253) for at in range(3)),
+    *(gang("h" * 63, queue="r" * 253), pod("h-0", "h" * 63)),
+)
+
+
+@given(
+    st.sampled_from([Action.CONSOLIDATE, Action.RECLAIM, Action.PREEMPT, Action.STALE]),
+    st.sampled_from(list(UnitKind)),
+    st.integers(0, 10**9),
+    st.booleans(),
+)
+def test_no_sentence_is_too_long(action, kind, considered, exact):
+    """Whatever names are like, a sentence has at most 250 characters on one line and keeps its three parts."""
+    row = 0 if kind is UnitKind.WHOLE_GANG else 1
+    beneficiary = NONE if action == Action.STALE else 1
+    to = 0 if action == Action.CONSOLIDATE else NONE
+    gone = [Eviction(0, 1, at, action, beneficiary, kind, row, to, considered, exact) for at in range(3)]
+    (loss,) = losses(replace(LONG, evictions=tuple(gone)))
+    message = why_evicted(loss)
+    assert len(message) <= LONGEST
+    assert "\n" not in message
+    assert message.count(" · ") == 1 + bool(loss.choice)
+    if action == Action.RECLAIM:
+        assert "held 3 GPU, its quota is 1;" in message

@@ -1,5 +1,6 @@
 """The format of scenario files: a story as data. A key that nobody knows is an error, with its path."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,10 +10,18 @@ from muster.api.documents import read
 
 Document = dict[str, Any]
 GPU = "nvidia.com/gpu"
-GROUP, TOPOLOGY = "scheduling.run.ai/v2alpha2", "kai.scheduler/v1alpha1"
+GROUP, QUEUE, TOPOLOGY = "scheduling.run.ai/v2alpha2", "scheduling.run.ai/v2", "kai.scheduler/v1alpha1"
+CHARGES = ("cpu", "memory", "gpu")
 LEVELS = ("zone", "block", "rack")
 SOME_TIME = "2026-01-01T00:00:00Z"
+# Second 0 of every story; what has an `age` is older.
+BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 T = TypeVar("T")
+
+
+def at(second: float) -> str:
+    """A second of the story as Kubernetes writes it."""
+    return (BEGIN + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class BadScenario(Exception):
@@ -61,7 +70,8 @@ class Pods(Entry):
     """`count` equal pods `name-0`, …; without a name they are called after gang and subgroup.
 
     `after` starts their numbers later. `spec` is merged into the pod's spec as it stands. Without a gang they belong to
-    another scheduler. `age` orders them: older pods have larger ages.
+    another scheduler. `age` orders them: older pods have larger ages. `started` is a second of the story. When a pod
+    that is `controlled` goes, its controller makes another.
     """
 
     gang: str = ""
@@ -77,7 +87,10 @@ class Pods(Entry):
     terminating: bool = False
     gated: bool = False
     age: int | None = None
+    started: int | None = None
+    controlled: bool = True
     spec: Document = {}
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
     def documents(self) -> list[Document]:
@@ -89,8 +102,11 @@ class Pods(Entry):
         metadata: Document = {
             "name": name,
             "annotations": {**({"pod-group-name": self.gang} if self.gang else {}), **self.annotations},
-            "labels": {"kai.scheduler/subgroup-name": self.sub_group} if self.sub_group else {},
+            "labels": {**({"kai.scheduler/subgroup-name": self.sub_group} if self.sub_group else {}), **self.labels},
         }
+        if self.controlled:
+            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.gang or "other", "uid": self.gang or "other"}
+            metadata["ownerReferences"] = [{**owner, "controller": True}]
         if self.namespace:
             metadata["namespace"] = self.namespace
         if self.terminating:
@@ -105,8 +121,129 @@ class Pods(Entry):
             **self.spec,
         }
         phase = self.phase or ("Running" if self.on else "")
-        status = {"status": {"phase": phase}} if phase else {}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **status}
+        status = {**({"phase": phase} if phase else {})}
+        if self.started is not None:
+            status["startTime"] = at(self.started)
+        written = {"status": status} if status else {}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **written}
+
+
+class Resource(Entry):
+    """What a queue is due of one resource; what is not written is left out of the Queue too."""
+
+    quota: float | None = None
+    limit: float | None = None
+    weight: float | None = None
+
+    def document(self) -> Document:
+        """As in a Queue."""
+        found = {"quota": self.quota, "limit": self.limit, "overQuotaWeight": self.weight}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class QueueEntry(Resource):
+    """A Queue. Bare `quota`, `limit`, `weight` are those of gpu; who writes none of them has no end of GPUs."""
+
+    parent: str = ""
+    priority: int | None = None
+    cpu: Resource | None = None
+    memory: Resource | None = None
+    preempt_min_runtime: str | None = None
+    reclaim_min_runtime: str | None = None
+    allowed_namespaces: list[str] | None = None
+    created: int | None = None
+
+    def manifest(self, name: str) -> Document:
+        """The Queue object."""
+        metadata: Document = {"name": name}
+        if self.created is not None:
+            metadata["creationTimestamp"] = at(self.created)
+        if self.allowed_namespaces is not None:
+            metadata["annotations"] = {"kai.scheduler/allowed-namespaces": ",".join(self.allowed_namespaces)}
+        resources = {name: one.document() for name in ("cpu", "memory") if (one := getattr(self, name)) is not None}
+        if self.document():
+            resources["gpu"] = self.document()
+        spec = {
+            "parentQueue": self.parent or None,
+            "priority": self.priority,
+            "preemptMinRuntime": self.preempt_min_runtime,
+            "reclaimMinRuntime": self.reclaim_min_runtime,
+            "resources": resources or None,
+        }
+        spec = {field: value for field, value in spec.items() if value is not None}
+        return {"apiVersion": QUEUE, "kind": "Queue", "metadata": metadata, "spec": spec}
+
+
+class Budget(Entry):
+    """A PodDisruptionBudget over pods with these labels; `allowed` is what its status says may go now."""
+
+    selects: dict[str, str]
+    allowed: int | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+    def manifest(self, name: str) -> Document:
+        """The PodDisruptionBudget object."""
+        spec: Document = {"selector": {"matchLabels": self.selects}}
+        for field, value in (("minAvailable", self.min_available), ("maxUnavailable", self.max_unavailable)):
+            if value is not None:
+                spec[field] = value
+        status = {} if self.allowed is None else {"status": {"disruptionsAllowed": self.allowed}}
+        metadata = {"name": name}
+        return {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": spec,
+            **status,
+        }
+
+
+class History(Entry):
+    """What is known of a gang from before, in seconds of the story.
+
+    When it was `created`, when its minimum was placed (`started`), since when it waits (`waits`); which subgroups are
+    `core` ("" is the root and always is); since when subgroups are `stale`. Rows that the status tells of were
+    satisfied, with the minimum of the spec, unless they are stale.
+    """
+
+    created: int | None = None
+    started: int | None = None
+    waits: int | None = None
+    core: list[str] | None = None
+    stale: dict[str, int] = {}
+
+    def onto(self, group: Document) -> Document:
+        """The PodGroup with its history."""
+        metadata, status = dict(group["metadata"]), {}
+        if self.created is not None:
+            metadata["creationTimestamp"] = at(self.created)
+        if self.started is not None:
+            status["startTime"] = at(self.started)
+        if self.waits is not None:
+            since = {"type": "Scheduled", "status": "False", "reason": "InsufficientResources"}
+            status["conditions"] = [{**since, "lastTransitionTime": at(self.waits)}]
+        if self.core is not None or self.stale:
+            status["subGroups"] = [self._row(name, minimum) for name, minimum in minimums(group["spec"]).items()]
+        return {**group, "metadata": metadata, **({"status": status} if status else {})}
+
+    def _row(self, name: str, minimum: int) -> Document:
+        row = {"name": name, "satisfied": name not in self.stale, "minimum": minimum}
+        row["core"] = not name or name in (self.core or [])
+        if name in self.stale:
+            row["staleSince"] = at(self.stale[name])
+        return row
+
+
+def minimums(spec: Document) -> dict[str, int]:
+    """The minimum of every tree node by name, the root first, as it stands in the spec."""
+    below: dict[str, list[Document]] = {}
+    for one in spec.get("subGroups", []):
+        below.setdefault(one.get("parent", ""), []).append(one)
+    found = {}
+    for name, one in [("", spec), *((one["name"], one) for one in spec.get("subGroups", []))]:
+        found[name] = one.get("minSubGroup", len(below[name])) if name in below else one.get("minMember", 1)
+    return found
 
 
 class Objects(Entry):
@@ -114,9 +251,13 @@ class Objects(Entry):
 
     topologies: dict[str, list[str]] = {}
     nodes: list[Nodes] = []
+    queues: dict[str, QueueEntry] = {}
     # Name, or namespace/name, and the spec of a PodGroup.
     gangs: dict[str, Document] = {}
+    # By the same names, and only of gangs that are written beside it.
+    history: dict[str, History] = {}
     pods: list[Pods] = []
+    budgets: dict[str, Budget] = {}
     documents: list[Document] = []
 
     def all(self) -> list[Document]:
@@ -127,11 +268,14 @@ class Objects(Entry):
             for levels in [[{"nodeLabel": label} for label in labels]]
         ]
         found += [document for nodes in self.nodes for document in nodes.documents()]
+        found += [queue.manifest(name) for name, queue in self.queues.items()]
         for key, spec in self.gangs.items():
             namespace, _, name = key.rpartition("/")
             metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-            found.append({"apiVersion": GROUP, "kind": "PodGroup", "metadata": metadata, "spec": spec})
+            group = {"apiVersion": GROUP, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+            found.append(self.history.get(key, History()).onto(group))
         found += [document for pods in self.pods for document in pods.documents()]
+        found += [budget.manifest(name) for name, budget in self.budgets.items()]
         return [*found, *self.documents]
 
 
@@ -146,6 +290,29 @@ class ReasonExpected(Entry):
     pod: str | None = None
     detail: str | None = None
     surplus: bool | None = None
+    queue: str | None = None
+    resource: str | None = None
+    total: int | None = None
+
+
+class EvictionExpected(Entry):
+    """Pods that go, by a pattern of their names: by an action, for a gang, so many, with room kept on nodes `to`."""
+
+    pods: str
+    action: str
+    # A gang by name, or namespace/name; for nobody when it is stale.
+    for_: str | None = msgspec.field(default=None, name="for")
+    count: int | None = None
+    to: str | None = None
+
+
+class QueueExpected(Entry):
+    """What must be said of a queue: a bare number is of gpu, else by resource in the Queue's own units."""
+
+    fair_share: float | dict[str, float] | None = None
+    allocated: float | dict[str, float] | None = None
+    non_preemptible: float | dict[str, float] | None = None
+    requested: float | dict[str, float] | None = None
 
 
 class Together(Entry):
@@ -169,12 +336,15 @@ class GangExpected(Entry):
     placed: dict[str, int] = {}
     pending: dict[str, int] = {}
     met: dict[str, bool] = {}
+    core: dict[str, bool] = {}
+    stale: dict[str, bool] = {}
     domain: dict[str, str] = {}
     preferred_met: dict[str, bool] = {}
     together: list[Together] = []
     reasons: list[ReasonExpected] | None = None
     bindings: int | None = None
     nominations: int | None = None
+    evicted: int | None = None
 
 
 class Where(Entry):
@@ -189,19 +359,28 @@ class Expected(Entry):
     """What must come of a cycle. `unchanged`: gangs that are not named here get nothing."""
 
     gangs: dict[str, GangExpected] = {}
+    queues: dict[str, QueueExpected] = {}
     bindings: int | None = None
     nominations: int | None = None
+    # How many in all; or all of them, each by one entry.
+    evictions: int | list[EvictionExpected] | None = None
     where: list[Where] = []
     unchanged: bool = False
 
 
 class Step(Entry, kw_only=True):
-    """What happens, in this order: objects go, the last plan is carried out, objects come; then a cycle is judged."""
+    """What happens, in this order: objects go, the last plan is carried out, what terminates is gone, objects come.
+
+    Then a cycle is judged, `now` in seconds of the story (else as late as before), with these actions (else all).
+    """
 
     says: str = ""
+    now: int | None = None
+    actions: list[str] | None = None
     # kind/name or kind/namespace/name, with * for anything.
     delete: list[str] = []
     bind: bool = False
+    gone: bool = False
     apply: Objects = Objects()
     expect: Expected
 
@@ -236,4 +415,8 @@ def parse(data: bytes, name: str = "scenario") -> Scenario:
         raise BadScenario(f"{name}: {error}") from None
     if not header.steps:
         raise BadScenario(f"{name}: no steps")
+    for objects in (header, *(step.apply for step in header.steps)):
+        strangers = set(objects.history) - set(objects.gangs)
+        if strangers:
+            raise BadScenario(f"{name}: history of {sorted(strangers)}, which are not among the gangs beside it")
     return msgspec.structs.replace(header, documents=[*header.documents, *(one.value for one in documents[1:])])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.plan.cycle import schedule
+from muster.plan.outcome import Eviction
 from scenarios.format import BadScenario, load, parse
 from scenarios.story import Story
 
@@ -17,6 +19,14 @@ FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_scenario(path):
     Story(load(path)).play()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_it_comes_to_rest(path):
+    """Carried out again and again, every story ends: ten cycles that evict nobody and change nothing."""
+    story = Story(load(path))
+    story.play()
+    story.rest()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -34,6 +44,77 @@ def test_the_oracle_looks_at_most_of_them():
             story.play()
             judged[path.stem] = story.judged
     assert sum(map(bool, judged.values())) >= 0.8 * len(judged)
+
+
+def test_the_oracle_looks_at_most_evictions():
+    """Of the files in which somebody is evicted, nearly all are judged by the oracle too."""
+    judged = {}
+    for path in FILES:
+        if "evictions: [" in path.read_text():
+            story = Story(load(path))
+            story.play()
+            judged[path.stem] = story.judged_evictions
+    assert sum(map(bool, judged.values())) >= 0.9 * len(judged)
+
+
+# Two gangs that no order satisfies: as soon as one runs, somebody takes its node away and gives it to the other.
+FIGHT = b"""
+claim: c
+why: w
+nodes: [{name: n, gpus: 1}]
+gangs: {a: {minMember: 1}, b: {minMember: 1}}
+pods: [{gang: a, on: n}, {gang: b}]
+steps: [{expect: {evictions: 0}}]
+"""
+
+
+def test_a_story_that_does_not_rest_is_found_out(monkeypatch):
+    """A plan that evicts whoever runs is told by the names of those who go and come."""
+    story = Story(parse(FIGHT))
+    story.play()
+    story.rest()
+
+    def restless(snapshot, *_):
+        plan, memory = schedule(snapshot)
+        going = [(number, leaf) for number, gang in enumerate(snapshot.gangs) for leaf in gang.placed]
+        return replace(plan, evictions=tuple(Eviction(*one, 0, "stale") for one in going)), memory
+
+    monkeypatch.setattr("scenarios.story.schedule", restless)
+    monkeypatch.setattr(Story, "wrong", lambda *_, **__: [])
+    with pytest.raises(AssertionError, match=r"again and again: a \(\d+ times\)"):
+        story.rest()
+
+
+def test_a_plan_is_carried_out_as_the_world_would():
+    """Binds, evictions and statuses: what the next cycle reads is what muster, kubelets and controllers wrote."""
+    story = Story(parse(CARRIED))
+    story.play()
+    pods = {key[2]: document for key, document in story.documents.items() if key[0] == "Pod"}
+    assert set(pods) == {"high", "low.2"}
+    assert pods["high"]["status"] == {"nominatedNodeName": "n"}
+    assert "nodeName" not in pods["low.2"]["spec"]
+    assert pods["low.2"]["metadata"]["creationTimestamp"] == "2026-01-01T01:00:05Z"
+    status = story.documents["PodGroup", "default", "high"]["status"]
+    (condition,) = status["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "WaitingForRoom")
+    assert condition["lastTransitionTime"] == "2026-01-01T01:00:00Z"
+    assert "startTime" not in status
+    story.rest()
+    status = story.documents["PodGroup", "default", "high"]["status"]
+    assert status["startTime"] == "2026-01-01T01:00:05Z"
+    assert [row["core"] for row in status["subGroups"]] == [True]
+
+
+CARRIED = b"""
+claim: c
+why: w
+nodes: [{name: n, gpus: 1}]
+gangs: {low: {minMember: 1}, high: {minMember: 1, priorityClassName: train}}
+pods: [{gang: low, on: n}, {gang: high}]
+steps:
+  - expect: {evictions: 1}
+  - {now: 5, bind: true, gone: true, expect: {bindings: 1, evictions: 0}}
+"""
 
 
 RACKS = b"""
@@ -107,6 +188,9 @@ def test_a_good_scenario_passes_and_a_wrong_expectation_does_not():
         pytest.param(b"expect:", b"expects:", id="step"),
         pytest.param(b"verdict:", b"Verdict:", id="expectation"),
         pytest.param(b"bindings: 1", b"bindings: many", id="type"),
+        pytest.param(b"why: w", b"why: w\nqueues: {a: {qouta: 1}}", id="queue"),
+        pytest.param(b"why: w", b"why: w\nhistory: {h: {created: 1}}", id="history of nobody"),
+        pytest.param(b"bindings: 1", b"evictions: [{pods: p, acton: stale}]", id="eviction"),
         pytest.param(b"steps: [{expect: {gangs: {g: {verdict: Placed}}, bindings: 1}}]", b"steps: []", id="no steps"),
         pytest.param(b"why: w", b"why: w\nwhy: x", id="twice"),
     ],

@@ -1,0 +1,180 @@
+"""Carries a plan out, as muster, the API server, the kubelets and the controllers of the pods would do it together."""
+
+import copy
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from muster.decisions.plan import core_rows
+from muster.plan.outcome import Code, Outcome, Plan
+from muster.snapshot.arrays import Counts, Gang, Kept
+from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
+
+Document = dict[str, Any]
+Key = tuple[str, str, str]
+Documents = dict[Key, Document]
+# Successors carry a number: web-0, web-0.2, web-0.3.
+_NUMBERED = re.compile(r"^(.*)\.(\d+)$")
+
+
+def key_of(document: Document) -> Key:
+    """Kind, namespace, name. Kinds that have no namespace just never share a name."""
+    metadata = document["metadata"]
+    return document["kind"], metadata.get("namespace", "default"), metadata["name"]
+
+
+def time_of(nanoseconds: int) -> str:
+    """As Kubernetes writes it."""
+    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def sent_of(plan: Plan) -> dict[tuple[str, str], tuple[str, bool]]:
+    """Per pod that is sent: the node, and whether it is only nominated."""
+    found = {}
+    for placement in plan.placements:
+        gang = plan.snapshot.gangs[placement.gang]
+        pods = gang.waiting[placement.batch].pods
+        for pod, node in zip(placement.pods, placement.nodes, strict=True):
+            found[gang.key[0], pods[pod]] = (plan.snapshot.nodes[node], placement.nominated)
+    return found
+
+
+class Evicted:
+    """One eviction in words: the pod, its gang, the action, the beneficiary or None, and where it goes if it moves."""
+
+    def __init__(self, plan: Plan, number: int) -> None:
+        eviction, snapshot = plan.evictions[number], plan.snapshot
+        gang = snapshot.gangs[eviction.gang]
+        self.gang, self.action = gang.key, eviction.action
+        self.pod = (gang.key[0], gang.placed[eviction.leaf].pods[eviction.pod])
+        self.beneficiary = snapshot.gangs[eviction.beneficiary].key if eviction.beneficiary >= 0 else None
+        self.to = snapshot.nodes[eviction.to] if eviction.to >= 0 else ""
+
+    def __repr__(self) -> str:
+        whom = f" for {self.beneficiary[1]}" if self.beneficiary else ""
+        return f"{self.pod[1]} by {self.action}{whom}{' to ' + self.to if self.to else ''}"
+
+
+def evicted_of(plan: Plan) -> list[Evicted]:
+    """All evictions, in words."""
+    return [Evicted(plan, number) for number in range(len(plan.evictions))]
+
+
+def carried_out(plan: Plan, documents: Documents) -> list[Document]:
+    """The documents that change when the plan is carried out, as they are then; what is evicted still terminates.
+
+    Whatever has gone in the meantime stays gone.
+    """
+    found = {key_of(one): one for one in _statuses(plan, documents)}
+    sent = sent_of(plan)
+    for gang in plan.snapshot.gangs:
+        for pod in (pod for batch in gang.waiting for pod in batch.pods if ("Pod", gang.key[0], pod) in documents):
+            document = copy.deepcopy(documents["Pod", gang.key[0], pod])
+            node, nominated = sent.get((gang.key[0], pod), ("", False))
+            status = document.setdefault("status", {})
+            status.pop("nominatedNodeName", None)
+            if nominated:
+                status["nominatedNodeName"] = node
+            elif node:
+                document["spec"]["nodeName"] = node
+                status["phase"] = "Running"
+            if not status:
+                del document["status"]
+            found[key_of(document)] = document
+    for one in (one for one in evicted_of(plan) if ("Pod", *one.pod) in documents):
+        document = copy.deepcopy(documents["Pod", *one.pod])
+        document["metadata"]["deletionTimestamp"] = time_of(plan.snapshot.now_ns)
+        found[key_of(document)] = document
+    return [document for key, document in found.items() if document != documents[key]]
+
+
+def gone(documents: Documents, now: str) -> tuple[list[Key], list[Document]]:
+    """The pods that were terminating and have ended, and those that their controllers make in their place."""
+    ended = [key for key, one in documents.items() if key[0] == "Pod" and "deletionTimestamp" in one["metadata"]]
+    return ended, [_successor(documents[key], now) for key in ended if _has_controller(documents[key])]
+
+
+def _has_controller(pod: Document) -> bool:
+    return any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences", []))
+
+
+def _successor(pod: Document, now: str) -> Document:
+    found = copy.deepcopy(pod)
+    metadata = found["metadata"]
+    name, number = first_name(metadata["name"])
+    metadata["name"] = f"{name}.{number + 1}"
+    metadata["creationTimestamp"] = now
+    del metadata["deletionTimestamp"]
+    found["spec"].pop("nodeName", None)
+    found.pop("status", None)
+    return found
+
+
+def first_name(name: str) -> tuple[str, int]:
+    """What the first of a line of successors was called, and the number of this one."""
+    numbered = _NUMBERED.match(name)
+    return (numbered[1], int(numbered[2])) if numbered else (name, 1)
+
+
+def _statuses(plan: Plan, documents: Documents) -> list[Document]:
+    """Every PodGroup with the status that follows from the plan (SPEC §2)."""
+    found = []
+    for number, (gang, outcome) in enumerate(zip(plan.snapshot.gangs, plan.outcomes, strict=True)):
+        if ("PodGroup", *gang.key) not in documents:
+            continue
+        group = copy.deepcopy(documents["PodGroup", *gang.key])
+        status = group.setdefault("status", {})
+        now = time_of(plan.snapshot.now_ns)
+        if not any(issue.code == Code.INVALID for issue in gang.held):
+            status["subGroups"] = _rows(gang, outcome)
+        if outcome.satisfied:
+            status.setdefault("startTime", now)
+        elif not outcome.rows[0].placed:
+            # It ended; when it comes again it starts anew.
+            status.pop("startTime", None)
+        status["conditions"] = [_scheduled(status.get("conditions", []), outcome, now)]
+        _keep_room(group, gang, plan.kept.get(number, ()), plan)
+        found.append(group)
+    return found
+
+
+def _rows(gang: Gang, outcome: Outcome) -> list[Document]:
+    rows = []
+    core = core_rows(gang, outcome)
+    for number, (node, row) in enumerate(zip(gang.tree.nodes, outcome.rows, strict=True)):
+        below = gang.tree.leaves_below(number)
+        succeeded = sum(gang.counts.get(leaf, Counts()).succeeded for leaf in below)
+        rows.append(
+            {
+                "name": node.name,
+                "satisfied": row.satisfied,
+                "core": core[number],
+                "minimum": node.minimum,
+                "pods": {"total": row.total, "pending": row.pending, "placed": row.placed, "succeeded": succeeded},
+                **({"staleSince": time_of(row.stale_since_ns)} if row.stale_since_ns else {}),
+            }
+        )
+    return rows
+
+
+def _scheduled(before: list[Document], outcome: Outcome, now: str) -> Document:
+    """Its time is that of the last change between True and False, or into and out of waiting for reserved room."""
+    codes = [reason.code for reason in outcome.reasons]
+    reason = Code.WAITING_FOR_ROOM if Code.WAITING_FOR_ROOM in codes else (codes or [outcome.verdict.value])[0]
+    found = {"type": "Scheduled", "status": str(outcome.satisfied), "reason": reason}
+
+    def kind(condition: Document) -> tuple[str, bool]:
+        return condition["status"], condition.get("reason") == Code.WAITING_FOR_ROOM
+
+    same = [one for one in before if one["type"] == "Scheduled" and kind(one) == kind(found)]
+    since = same[0].get("lastTransitionTime", now) if same else now
+    return {**found, "lastTransitionTime": since}
+
+
+def _keep_room(group: Document, gang: Gang, kept: tuple[Kept, ...], plan: Plan) -> None:
+    annotations = group["metadata"].setdefault("annotations", {})
+    annotations.pop(KEPT_ROOM_ANNOTATION, None)
+    if kept:
+        annotations[KEPT_ROOM_ANNOTATION] = annotation_of(kept, gang, plan.snapshot)
+    if not annotations:
+        del group["metadata"]["annotations"]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench import engine, foundation, report, trees
+from bench import engine, foundation, gap, queues, report, trees
 from bench.measure import Case, Row, measure, measure_process, profile
 
 
@@ -30,6 +30,7 @@ def groups(instances: int) -> Iterator[Group]:
     yield Group("large cycle, 200 shapes", engine.shapes)
     yield Group("growth", engine.growth)
     yield Group("refusal study", lambda _: trees.study(instances))
+    yield Group("victim gap", lambda _: gap.study(instances))
 
 
 def cases() -> Iterator[Case]:
@@ -37,6 +38,7 @@ def cases() -> Iterator[Case]:
     yield from foundation.cases()
     yield from engine.cases()
     yield from trees.cases()
+    yield from queues.cases()
 
 
 def _process(case: Case, args: list[str], best_of: int) -> Iterator[Row]:
@@ -58,7 +60,7 @@ def main() -> None:
     parser.add_argument("--best-of", type=int, default=5, help="runs of which the fastest counts")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="measurements whose name has this in it")
     parser.add_argument("--list", action="store_true", help="the names of all measurements")
-    parser.add_argument("--instances", type=int, default=200, help="instances of the refusal study")
+    parser.add_argument("--instances", type=int, default=200, help="instances of each study")
     parser.add_argument("--json", metavar="FILE", help="write the rows there too")
     parser.add_argument("--write", metavar="FILE", help="write them as a page, with the machine named")
     parser.add_argument("--profile", metavar="CASE", help="where the time of the first matching measurement goes")

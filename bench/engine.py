@@ -44,8 +44,9 @@ def counted(plan: Plan) -> str:
 class Fresh:
     """Snapshots of one world in which nothing has been looked at before."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, now_ns: int = 0) -> None:
         self.world = world_of(scene)
+        self._now_ns = now_ns
         self.builder = Builder(self.world)
         self._some_node = next(found for found in scene.objects if isinstance(found, Node))
 
@@ -57,7 +58,7 @@ class Fresh:
     def snapshot(self) -> Snapshot:
         """Everything new."""
         self.forget()
-        return self.builder.build(0)
+        return self.builder.build(self._now_ns)
 
 
 def arrays_to_plan(make: Callable[[], Scene]) -> Run:

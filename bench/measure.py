@@ -16,7 +16,10 @@ MIB = 2**20
 
 
 class Run(NamedTuple):
-    """What is timed. `fresh` makes what one run uses and is not timed; `says` puts what came of it in words."""
+    """What is timed. `fresh` makes what one run uses and is not timed; `says` puts what came of it in words.
+
+    When that is not what it should be, `says` raises AssertionError: then no time is good enough.
+    """
 
     run: Callable[[Any], Any]
     fresh: Callable[[], Any] = lambda: None
@@ -72,6 +75,11 @@ def measure(case: Case, best_of: int) -> Row:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     best = min(times)
+    met = best <= case.target_s if case.target_s else None
+    try:
+        says = prepared.says(came)
+    except AssertionError as wrong:
+        says, met = f"WRONG: {wrong}", False
     return Row(
         case.section,
         case.what,
@@ -79,8 +87,8 @@ def measure(case: Case, best_of: int) -> Row:
         f"{case.count / best:,.0f} {case.unit}/s" if case.unit and best else "",
         peak,
         f"≤ {shown(case.target_s)}" if case.target_s else "",
-        best <= case.target_s if case.target_s else None,
-        prepared.says(came),
+        met,
+        says,
     )
 
 

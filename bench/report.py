@@ -63,7 +63,7 @@ def write_page(path: str, rows: Sequence[Row], best_of: int, instances: int) -> 
     assert mark, f"{path} has no line {MARK!r}"
     parts = [
         f"Measured on {machine()}. Times are CPU, best of {best_of} (of 2 where a run takes seconds); {instances} "
-        "instances of each kind in the study of refusals."
+        "instances of each kind in the studies of refusals and of victims."
     ]
     for section, found in groupby(rows, key=lambda row: row.section):
         parts += [f"## {section}", _table(list(found))]

@@ -27,13 +27,13 @@ from muster.api.cluster import (
     Taint,
     Toleration,
 )
-from muster.api.model import Metadata
+from muster.api.model import Metadata, OwnerReference
 from muster.api.podgroup import PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
 from muster.api.queue import Queue, QueueResource, QueueResources, QueueSpec
 from muster.api.topology import Level, Topology, TopologySpec
 
 GPU = "nvidia.com/gpu"
-_START = datetime(2026, 1, 1, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 Ask = Mapping[str, str | int]
 
 
@@ -100,24 +100,29 @@ def racks_of_nodes(count: int, has: Ask, *, zones: int = 4, racks: int = 16, nod
         yield node(f"n{index:06}", labels, has)
 
 
-def group(
-    name: str, minimum: int = 1, *, number: int = 0, queue: str = "", level: str = "", wish: str = ""
-) -> PodGroup:
-    """A flat gang, held together at `level` if one is given, and at `wish` where possible."""
+def group(name: str, minimum: int = 1, *, number: int = 0, level: str = "", wish: str = "", **more: Any) -> PodGroup:
+    """A flat gang, held together at `level` if one is given, and at `wish` where possible; `more` of its spec."""
     held = TopologyConstraint(topology="dc", required_topology_level=level, preferred_topology_level=wish)
     return PodGroup(
-        metadata=_metadata(name, number),
-        spec=PodGroupSpec(min_member=minimum, queue=queue, topology_constraint=held if level or wish else None),
+        metadata=metadata_of(name, number),
+        spec=PodGroupSpec(min_member=minimum, topology_constraint=held if level or wish else None, **more),
     )
 
 
-def tree_group(name: str, subgroups: Sequence[SubGroup], *, level: str = "", minimum: int | None = None) -> PodGroup:
-    """A gang of SubGroups, held together as a whole at `level` if one is given."""
+def tree_group(
+    name: str,
+    subgroups: Sequence[SubGroup],
+    *,
+    number: int = 0,
+    level: str = "",
+    minimum: int | None = None,
+    **more: Any,
+) -> PodGroup:
+    """A gang of SubGroups, held together as a whole at `level` if one is given; `more` of its spec."""
+    held = at(level) if level else None
     return PodGroup(
-        metadata=_metadata(name, 0),
-        spec=PodGroupSpec(
-            sub_groups=list(subgroups), min_sub_group=minimum, topology_constraint=at(level) if level else None
-        ),
+        metadata=metadata_of(name, number),
+        spec=PodGroupSpec(sub_groups=list(subgroups), min_sub_group=minimum, topology_constraint=held, **more),
     )
 
 
@@ -126,23 +131,36 @@ def at(level: str) -> TopologyConstraint:
     return TopologyConstraint(topology="dc", required_topology_level=level)
 
 
-def _metadata(name: str, number: int, **more: Any) -> Metadata:
+def metadata_of(name: str, number: int, **more: Any) -> Metadata:
+    """What was made `number` seconds after the start."""
     return Metadata(
-        name=name, namespace="bench", creation_timestamp=_START + timedelta(seconds=number), uid=f"uid-{name}", **more
+        name=name, namespace="bench", creation_timestamp=START + timedelta(seconds=number), uid=f"uid-{name}", **more
     )
 
 
 def pods(
-    gang: str, count: int, ask: Ask, *, rules: Rules = ANYWHERE, subgroup: str = "", on: Sequence[str] = ()
+    gang: str,
+    count: int,
+    ask: Ask,
+    *,
+    rules: Rules = ANYWHERE,
+    subgroup: str = "",
+    on: Sequence[str] = (),
+    controlled: bool = False,
 ) -> Iterator[Pod]:
-    """Pods of a gang; each has its own structs, as decoded ones have. `on`: the nodes that they run on."""
+    """Pods of a gang; each has its own structs, as decoded ones have. `on`: the nodes that they run on.
+
+    `controlled` ones belong to a Job, which makes them anew when they go.
+    """
+    job = OwnerReference(api_version="batch/v1", kind="Job", name=gang, uid=f"uid-job-{gang}", controller=True)
     for index in range(count):
         yield Pod(
-            metadata=_metadata(
+            metadata=metadata_of(
                 f"{gang}-{subgroup}-{index}" if subgroup else f"{gang}-{index}",
                 0,
                 labels={SUBGROUP_LABEL: subgroup} if subgroup else {},
                 annotations={POD_GROUP_ANNOTATION: gang},
+                owner_references=[job] if controlled else [],
             ),
             spec=PodSpec(
                 scheduler_name="kai-scheduler",
@@ -176,7 +194,8 @@ def finished(pod: Pod) -> Pod:
     return Pod(metadata=pod.metadata, spec=pod.spec, status=PodStatus(phase="Succeeded"))
 
 
-def _scene(cluster: Iterable[Any], waiting: Iterable[tuple[PodGroup, Iterable[Pod]]]) -> Scene:
+def scene_of(cluster: Iterable[Any], waiting: Iterable[tuple[PodGroup, Iterable[Pod]]]) -> Scene:
+    """Nodes and the like, then gangs with their pods; what has no node yet is counted."""
     objects = list(cluster)
     gangs = total = 0
     for found, members in waiting:
@@ -231,14 +250,14 @@ def kai_go(nodes: int, jobs: int, *, size: int = 1, queues: int = 4, departments
                 pods(name, size, {GPU: 1}, on=on),
             )
 
-    return _scene(cluster, waiting())
+    return scene_of(cluster, waiting())
 
 
 # KAI's scale tests: kwok nodes with a taint, pods with a toleration and node affinity.
 
 KWOK = {"cpu": 32, "memory": "256Gi", "pods": 110, GPU: 8}
 _KWOK_TAINT = Taint(key="kwok.x-k8s.io/node", value="fake", effect="NoSchedule")
-_KWOK_RULES = Rules(
+KWOK_RULES = Rules(
     (Toleration(key="kwok.x-k8s.io/node", operator="Exists", effect="NoSchedule"),),
     Affinity(
         node_affinity=NodeAffinity(
@@ -266,21 +285,21 @@ def kai_fill(nodes: int, *, running: bool = False, racks: int = 0) -> Scene:
         for index in range(nodes * 8):
             name = f"fill-{index:05}"
             on = [f"n{index % nodes:04}"] if running else []
-            yield group(name, number=index), pods(name, 1, {GPU: 1}, rules=_KWOK_RULES, on=on)
+            yield group(name, number=index), pods(name, 1, {GPU: 1}, rules=KWOK_RULES, on=on)
 
     cluster = [*([topology("rack")] if racks else []), *kwok_nodes(nodes, racks)]
-    return _scene(cluster, waiting())
+    return scene_of(cluster, waiting())
 
 
 def kai_gang(count: int, gpus: int, *, level: str = "") -> list[Any]:
     """One more gang for the scale tests' cluster."""
-    return [group("big", count, number=10**6, level=level), *pods("big", count, {GPU: gpus}, rules=_KWOK_RULES)]
+    return [group("big", count, number=10**6, level=level), *pods("big", count, {GPU: gpus}, rules=KWOK_RULES)]
 
 
 def kai_topology(*, wish: str) -> Scene:
     """512 pods of 2 GPUs on 4 zones × 8 blocks × 8 racks × 2 nodes."""
     cluster = [topology("zone", "block", "rack"), *tree_of_nodes(KWOK, zone=4, block=8, rack=8, node=2)]
-    return _scene(cluster, [(group("big", 512, wish=wish), pods("big", 512, {GPU: 2}))])
+    return scene_of(cluster, [(group("big", 512, wish=wish), pods("big", 512, {GPU: 2}))])
 
 
 def kai_holes(nodes: int, racks: int, free: int) -> Scene:
@@ -288,7 +307,7 @@ def kai_holes(nodes: int, racks: int, free: int) -> Scene:
     cluster: list[Any] = [topology("rack"), *kwok_nodes(nodes, racks)]
     for index in range(free, nodes):
         cluster += pods(f"other-{index}", 1, {GPU: 8}, on=[f"n{index:04}"])
-    return _scene(cluster, [(group("big", 10, level="rack"), pods("big", 10, {GPU: 8}, rules=_KWOK_RULES))])
+    return scene_of(cluster, [(group("big", 10, level="rack"), pods("big", 10, {GPU: 8}, rules=KWOK_RULES))])
 
 
 # kube-scheduler's performance tests.
@@ -301,7 +320,7 @@ def kube(gangs: int, size: int, *, level: str = "", nodes: int = 5000) -> Scene:
     for index in range(nodes):
         cluster.append(node(f"n{index:05}", {"t/zone": f"z{index // 100:02}", "t/rack": f"r{index // 100:02}"}, has))
     ask = {"cpu": "100m", "memory": "100Mi"}
-    return _scene(
+    return scene_of(
         cluster,
         ((group(f"g{i:05}", size, number=i, level=level), pods(f"g{i:05}", size, ask)) for i in range(gangs)),
     )
@@ -322,7 +341,7 @@ def kueue_tas(queues: int = 30) -> Scene:
                 waiting.append(
                     (group(name, size, number=number, level=level, wish=wish), pods(name, size, {"cpu": cpu}))
                 )
-    return _scene(cluster, waiting)
+    return scene_of(cluster, waiting)
 
 
 def volcano(missing: int = 0, racks: int = 100, size: int = 10) -> Scene:
@@ -331,7 +350,7 @@ def volcano(missing: int = 0, racks: int = 100, size: int = 10) -> Scene:
     leaves = [SubGroup(name=f"s{index:03}", min_member=size, topology_constraint=at("rack")) for index in range(racks)]
     members = [pod for leaf in leaves for pod in pods("big", size, {GPU: 8}, subgroup=leaf.name)]
     cluster = [topology("rack"), *nodes[: len(nodes) - missing]]
-    return _scene(cluster, [(tree_group("big", leaves, minimum=racks), members)])
+    return scene_of(cluster, [(tree_group("big", leaves, minimum=racks), members)])
 
 
 # muster's own: large cycles of mixed gangs.
@@ -379,7 +398,7 @@ def mixed_gangs(mix: Mix) -> Iterator[tuple[PodGroup, list[Pod]]]:
 def mixed(mix: Mix) -> Scene:
     """The whole cycle from nothing."""
     cluster = [topology("zone", "block", "rack"), *racks_of_nodes(mix.nodes, _LARGE_NODE)]
-    return _scene(cluster, mixed_gangs(mix))
+    return scene_of(cluster, mixed_gangs(mix))
 
 
 def hierarchical(nodes: int, gangs: int) -> Scene:
@@ -405,4 +424,4 @@ def hierarchical(nodes: int, gangs: int) -> Scene:
             for pod in pods(name, leaf.min_member or 0, {GPU: 8 if leaf.parent == "prefill" else 4}, subgroup=leaf.name)
         ]
         waiting.append((tree_group(name, [*branches, *leaves], level="zone"), members))
-    return _scene(cluster, waiting)
+    return scene_of(cluster, waiting)

@@ -139,8 +139,8 @@ class Gang:
         """Whether the pods that exist are enough for the minimum."""
         return self.met([*self.placed, *self.waiting])
 
-    def core(self, placed: Iterable[Member]) -> set[str]:
-        """The pods that make up the minimum, by name (SPEC §6)."""
+    def core(self, placed: Iterable[Member], root: str = "") -> set[str]:
+        """The pods that make up the minimum, by name (SPEC §6); of a tree node, what makes up its own."""
         placed = sorted(placed, key=lambda member: member.age)
         found: set[str] = set()
 
@@ -155,8 +155,8 @@ class Gang:
             for child in usable[: self.problem.minimum[name]]:
                 walk(child)
 
-        walk("")
-        missing = self.problem.floor - len(found) - sum(self.succeeded.values())
+        walk(root)
+        missing = 0 if root else self.problem.floor - len(found) - sum(self.succeeded.values())
         found.update([member.name for member in placed if member.name not in found][: max(0, missing)])
         return found
 
@@ -203,14 +203,28 @@ class Gang:
                 found += self._kind_below(child, going, left)
         return found if self.problem.children.get(name) else [1]
 
-    def units(self, going: Collection[str]) -> list[list[Member]]:
-        """The pods of a legal set as units that go one after the other, smallest kinds first."""
+    def units(self, going: Collection[str], *, peeled: bool = False) -> list[list[Member]]:
+        """The pods of a legal set as units that go one after the other, smallest kinds first.
+
+        `peeled`: of what goes whole the surplus goes first, pod by pod, and its minimum as the last unit; half a gang
+        is all surplus.
+        """
         gone = [member for member in self.placed if member.name in going]
         left = [member for member in self.placed if member.name not in going]
-        if not self.met(left) or not self.met(self.placed):
-            return [gone]
         singles: list[list[Member]] = []
         wholes: list[list[Member]] = []
+
+        def whole(name: str) -> None:
+            mine = self.below(name, gone)
+            core = {one.name for one in mine}
+            if peeled:
+                core = self.core(mine, name) if self.met(self.placed, name) else set()
+            singles.extend([member] for member in mine if member.name not in core)
+            wholes.append([member for member in mine if member.name in core])
+
+        if not self.met(left) or not self.met(self.placed):
+            whole("")
+            return [*singles, *(unit for unit in wholes if unit)]
         open_rows = [""]
         for name in open_rows:
             below = self.problem.children.get(name, [])
@@ -219,10 +233,10 @@ class Gang:
             for child in below:
                 mine = self.below(child, gone)
                 if mine and self.met(self.placed, child) and not self.met(left, child):
-                    wholes.append(mine)
+                    whole(child)
                 elif mine:
                     open_rows.append(child)
-        return [*singles, *wholes]
+        return [*singles, *(unit for unit in wholes if unit)]
 
 
 def gangs_of(documents: list[Document]) -> dict[str, Gang]:

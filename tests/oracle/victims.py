@@ -269,10 +269,14 @@ class Cluster:
     ) -> bool:
         """Whether these pods may go for a gang of another queue that asks for so much.
 
-        Units go one after the other, the smallest first. `strict`: by one and the same of the two rules for all.
+        Units go one after the other, the smallest first. `strict`: so by every reading of the rule. What goes whole
+        goes pod by pod as far as it is surplus, larger ones first, and all by one and the same of the two rules.
         """
         mine, theirs = mine or self.holds, dict(theirs or self.holds)
-        units = sorted(self.units_of(going), key=lambda unit: total(one.charge for one in unit)[::-1])
+        units = self.units_of(going, peeled=strict)
+        size = {id(unit): total(one.charge for one in unit)[::-1] for unit in units}
+        units.sort(key=lambda unit: size[id(unit)], reverse=strict)
+        units.sort(key=lambda unit: strict and len(unit) > 1)
         results = []
         for rules in ((self.shares,), (self._quotas,)) if strict else ((self.shares, self._quotas),):
             left = dict(theirs)
@@ -305,11 +309,11 @@ class Cluster:
             theirs[name] = plus(theirs[name], freed, -1)
         return allowed
 
-    def units_of(self, going: Iterable[str]) -> list[list[Member]]:
+    def units_of(self, going: Iterable[str], *, peeled: bool = False) -> list[list[Member]]:
         """The units of a set of victims."""
         going = set(going)
         hit = [gang for gang in self.gangs.values() if any(one.name in going for one in gang.placed)]
-        return [unit for gang in hit for unit in gang.units(going)]
+        return [unit for gang in hit for unit in gang.units(going, peeled=peeled)]
 
     def _came(self, done: Done) -> dict[str, Charge]:
         return self.allocated(lambda gang: total(one.charge for one in gang.waiting if one.name in done.sent))

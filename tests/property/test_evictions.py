@@ -13,12 +13,16 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from muster.plan.outcome import Plan, Verdict
+from muster.plan.shares import fair_shares
+from muster.snapshot.build import build
 from oracle import victims
+from oracle.engine import world_of
 from oracle.instances import one_in
-from oracle.queues import CHARGES, total
+from oracle.queues import CHARGES, read_queues, total
 from oracle.victims import CONSOLIDATE, PREEMPT, RECLAIM, Cluster
 from scenarios.carry import evicted_of, sent_of
-from scenarios.format import Scenario
+from scenarios.format import BEGIN, Scenario
+from scenarios.format import Objects as FormatObjects
 from scenarios.story import Story
 
 EXAMPLES = int(os.environ.get("MUSTER_TEST_EXAMPLES", "200"))
@@ -286,31 +290,134 @@ def test_what_queues_hold_is_what_their_pods_hold(objects):
     assert wrong == [], "; ".join(wrong)
 
 
-# Two pods on one node, and one that wants it: each line is a way to be protected.
+@st.composite
+def trees_of_queues(draw: st.DrawFn) -> tuple[list[Objects], dict[str, tuple[int, ...]], tuple[int, ...]]:
+    """Up to nine queues to a depth of three, what the gangs of the leaves want, and what there is."""
+    amounts = st.sampled_from([0, 0, 1, 2, 3, 5, 8, -1])
+    queues: dict[str, Objects] = {}
+    for index in range(draw(st.integers(1, 9))):
+        parents = ["", *(name for name in queues if name.count("-") < 2)]
+        parent = draw(st.sampled_from(parents))
+        spec: Objects = {
+            "parent": parent,
+            "created": draw(st.integers(0, 3)),
+            "priority": draw(st.sampled_from([100, 100, 200])),
+        }
+        for charge in CHARGES if one_in(draw, 4) else ["gpu"]:
+            one = {"quota": draw(amounts), "limit": draw(st.sampled_from([-1, -1, -1, 0, 2, 4]))}
+            one["weight"] = draw(st.sampled_from([1, 1, 1, 2, 3, 0, 0.5]))
+            spec.update(one if charge == "gpu" else {charge: one})
+        queues[f"{parent}-{index}" if parent else f"q{index}"] = spec
+    leaves = [name for name in queues if not any(one["parent"] == name for one in queues.values())]
+    demand = {name: tuple(draw(st.integers(0, 9)) for _ in CHARGES) for name in leaves}
+    documents = msgspec.convert({"queues": queues}, FormatObjects).all()
+    return documents, demand, tuple(draw(st.integers(0, 20)) for _ in CHARGES)
+
+
+@given(trees_of_queues())
+def test_shares_are_what_the_rules_give(drawn):
+    """Guarantee, priority, weight, remainder, age, name, top down (SPEC §7): the same as by a plain recursion."""
+    documents, demand, capacity = drawn
+    note(yaml.safe_dump_all(documents, default_flow_style=None))
+    queues = build(world_of(documents), 0).queues
+    tree = read_queues(documents, set())
+    asked = [demand.get(name, (0, 0, 0)) for name in queues.names]
+    found = dict(zip(queues.names, fair_shares(queues, capacity, asked), strict=True))
+    assert {name: tuple(map(int, share)) for name, share in found.items()} == tree.shares(capacity, demand)
+
+
+# What a plan may not do: to whom it is done, and how the world is otherwise. Each is allowed without its second part.
+BASE: Objects = {
+    "nodes": [{"name": "n", "gpus": 2}, {"name": "m", "gpus": 2}],
+    "queues": {"a": {}, "b": {}, "c": {"quota": 0}},
+    "gangs": {"low": {"minMember": 2, "queue": "a"}, "g": {"minMember": 2, "queue": "a", "priorityClassName": "train"}},
+    "history": {"low": {}, "g": {}},
+    "pods": [{"gang": "low", "count": 2, "on": "n", "labels": {"app": "web"}}, {"gang": "g", "count": 2}],
+}
+ROOM = {"g-0": ("n", True), "g-1": ("n", True)}
+
+
+def changed(objects: Objects, path: str, value: Any) -> Objects:
+    """The objects with one thing different."""
+    key, _, rest = path.partition(".")
+    return {**objects, key: changed(objects.get(key, {}), rest, value) if rest else value}
+
+
 @pytest.mark.parametrize(
-    ("spec", "more"),
+    ("action", "changes", "says"),
     [
-        pytest.param({"preemptibility": "non-preemptible"}, {}, id="non-preemptible"),
-        pytest.param({"preemptibility": "semi-preemptible"}, {}, id="core"),
-        pytest.param({"priorityClassName": "build-preemptible"}, {}, id="priority"),
-        pytest.param({}, {"budgets": {"web": {"selects": {"app": "web"}, "allowed": 1}}}, id="budget"),
+        pytest.param("preempt", {}, "", id="preempt"),
+        pytest.param("preempt", {"gangs.low.preemptibility": "non-preemptible"}, "may not be evicted", id="firm"),
+        pytest.param("preempt", {"gangs.low.preemptibility": "semi-preemptible"}, "may not be evicted", id="core"),
+        pytest.param("preempt", {"gangs.low.priorityClassName": "train"}, "is preempted by", id="equal priority"),
+        pytest.param("preempt", {"gangs.low.queue": "b"}, "is preempted by", id="another queue"),
+        pytest.param("preempt", {"gangs.low.minMember": 1}, "", id="more than the minimum"),
+        pytest.param("preempt", {"budgets": {"b": {"selects": {"app": "web"}, "allowed": 1}}}, "1 may", id="budget"),
+        pytest.param(
+            "preempt",
+            {"queues.a.preemptMinRuntime": "60s", "history.low.started": -59},
+            "not run for long enough",
+            id="runtime",
+        ),
+        pytest.param("preempt", {"queues.a.preemptMinRuntime": "60s", "history.low.started": -61}, "", id="ran enough"),
+        pytest.param(
+            "preempt", {"gangs.g.preemptionDelay": "60s", "history.g.waits": -59}, "not waited", id="too early"
+        ),
+        pytest.param("preempt", {"gangs.g.preemptionDelay": "60s", "history.g.waits": -61}, "", id="waited"),
+        pytest.param("preempt", {"queues.a.limit": 1, "queues.a.quota": -1}, "above its limit", id="limit"),
+        pytest.param(
+            "preempt",
+            {"queues.a.quota": 1, "gangs.g.preemptibility": "non-preemptible"},
+            "above its quota",
+            id="quota",
+        ),
+        pytest.param("reclaim", {}, "inside its own queue", id="reclaim in a queue"),
+        pytest.param("reclaim", {"gangs.low.queue": "b"}, "may not be reclaimed", id="within its share"),
+        pytest.param(
+            "reclaim", {"gangs.low.queue": "c", "gangs.low.priorityClassName": "train"}, "", id="over its share"
+        ),
+        pytest.param(
+            "reclaim",
+            {"gangs.low.queue": "c", "queues.a.quota": 0},
+            "may not be reclaimed",
+            id="both within their shares",
+        ),
+        pytest.param("consolidate", {}, "nowhere to go", id="not moved"),
+        pytest.param("stale", {}, "somebody is named", id="stale for somebody"),
     ],
 )
-def test_the_oracle_has_teeth(spec, more):
-    """A plan that does what is not allowed is found out; and what is allowed is not."""
-    objects = {
-        "nodes": [{"name": "n", "gpus": 2}],
-        "gangs": {"low": {"minMember": 2}, "g": {"minMember": 2, "priorityClassName": "build-preemptible"}},
-        "pods": [{"gang": "low", "count": 2, "on": "n", "labels": {"app": "web"}}, {"gang": "g", "count": 2}],
-    }
-    story = played(objects)
-    done = victims.Done(
-        {pod: where for (_, pod), where in sent_of(story.plan).items()},
-        [victims.Leaving(one.pod[1], one.action, one.beneficiary[1]) for one in evicted_of(story.plan)],
-    )
-    assert len(done.evicted) == 2
-    assert cluster_of(story).faults(done) == []
-    assert cluster_of(story).faults(victims.Done(done.sent, done.evicted[:1])) != []
-    assert cluster_of(story).faults(victims.Done({}, done.evicted)) != []
-    guarded = {**objects, **more, "gangs": {**objects["gangs"], "low": {"minMember": 2, **spec}}}
-    assert cluster_of(played(guarded)).faults(done) != []
+def test_the_oracle_has_teeth(action, changes, says):
+    """What is not allowed is found out, and what is allowed is not, on a plan that was made by hand."""
+    objects = BASE
+    for path, value in changes.items():
+        objects = changed(objects, path, value)
+    done = victims.Done(ROOM, [victims.Leaving("low-0", action, "g"), victims.Leaving("low-1", action, "g")])
+    faults = by_hand(objects).faults(done)
+    assert any(says in fault for fault in faults) if says else faults == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "going", "says"),
+    [
+        pytest.param(ROOM, [], "over-committed", id="room that nobody leaves"),
+        pytest.param({}, ["low-0", "low-1"], "gets no room", id="for nothing"),
+        pytest.param(ROOM, ["low-0"], "part of its minimum", id="half a gang"),
+        pytest.param({"g-0": ("n", True)}, ["low-0", "low-1"], "below its minimum", id="for half a gang"),
+        pytest.param({"g-0": ("n", False), "g-1": ("n", False)}, ["low-0", "low-1"], "over-committed", id="too soon"),
+        pytest.param(ROOM, ["low-0", "low-1", "low-1"], "twice", id="twice"),
+        pytest.param(ROOM, ["low-0", "low-1", "g-0"], "not placed", id="who does not run"),
+    ],
+)
+def test_the_oracle_sees_what_is_left(sent, going, says):
+    """The gang that others go for has its minimum then, and what they leave is whole."""
+    done = victims.Done(sent, [victims.Leaving(pod, "preempt", "g") for pod in going])
+    faults = by_hand(BASE).faults(done)
+    assert any(says in fault for fault in faults), faults
+
+
+def by_hand(objects: Objects) -> Cluster:
+    """The oracle's view of objects that nobody has planned for."""
+    documents = msgspec.convert(objects, FormatObjects).all()
+    cluster = victims.of(documents, int(BEGIN.timestamp()) * 10**9)
+    assert cluster is not None
+    return cluster

@@ -95,7 +95,7 @@ class _Cycle:
         books = self._books
         self._line = Line(turns_of(self._snapshot, surplus=self._policy.surplus), books.accounts)
         while (turn := self._line.pop()) is not None:
-            books.reserved.face(turn.priority)
+            books.reserved.face(self._snapshot.gangs[turn.gang])
             if turn.gang in books.gone:
                 # Its room went to others: it comes back another time.
                 continue

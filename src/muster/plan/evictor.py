@@ -133,7 +133,7 @@ class Evictor:
         if not self.may_ask(wanted):
             return None
         for action in self._actions:
-            if action == Action.CONSOLIDATE and (wanted.surplus or not self._has_room_in_all(wanted, engine)):
+            if action == Action.CONSOLIDATE and wanted.surplus:
                 continue
             key = self._signature(action, wanted)
             if key in self._in_vain:
@@ -147,24 +147,24 @@ class Evictor:
         return None
 
     def _questions(self, action: str, wanted: Wanted) -> Iterator[tuple[Mapping[int, int], Ask]]:
-        """What is asked. When the queue's share decides, every choice by what it costs: one may be within it."""
-        if action != Action.RECLAIM:
-            yield wanted.counts, wanted.asking(wanted.progress)
-            return
-        seen: set[Charge] = set()
+        """What is asked: every choice of children by what it needs, because one may be within the share, or fit."""
+        waiting = wanted.progress.gang.waiting
+        seen: set[object] = set()
         for counts in wanted.choices:
-            most = self._cost(wanted, counts)
-            if most not in seen:
-                seen.add(most)
-                within = wanted.progress.within(partial(self._costs_no_more, wanted, most))
-                yield counts, wanted.asking(within)
+            needs = tuple(sorted((waiting[batch].shape, pods) for batch, pods in counts.items()))
+            if needs not in seen:
+                seen.add(needs)
+                within = wanted.progress.within(partial(self._costs_no_more, wanted, self._cost(wanted, counts)))
+                yield counts, wanted.asking(within if action == Action.RECLAIM else wanted.progress)
 
     def _costs_no_more(self, wanted: Wanted, most: Charge, counts: Mapping[int, int]) -> bool:
         return all(cost <= limit for cost, limit in zip(self._cost(wanted, counts), most, strict=True))
 
     def is_open(self, action: str, wanted: Wanted, engine: Engine) -> bool:
         """Whether an action has not been tried in vain for such a gang."""
-        if action not in self._actions or (action == Action.CONSOLIDATE and not self._has_room_in_all(wanted, engine)):
+        if action not in self._actions:
+            return False
+        if action == Action.CONSOLIDATE and not self._has_room_in_all(wanted, wanted.counts, engine):
             return False
         return self._signature(action, wanted) not in self._in_vain
 
@@ -225,7 +225,7 @@ class Evictor:
 
     def _search(self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine) -> Found | None:
         terms = self._terms(wanted, self._cost(wanted, counts))
-        if not self._could_help(action, terms, wanted, engine):
+        if not self._could_help(action, terms, wanted, counts, engine):
             return None
         rights = self.rights(action, wanted, terms)
         if not len(rights.candidates()):
@@ -234,14 +234,14 @@ class Evictor:
         question = Question(wanted.progress, wanted.row, counts, ask, rights, moves)
         return Search(self._snapshot, engine, self.table, self._accounts, question).find()
 
-    def _could_help(self, action: str, terms: Terms, wanted: Wanted, engine: Engine) -> bool:
+    def _could_help(self, action: str, terms: Terms, wanted: Wanted, counts: Mapping[int, int], engine: Engine) -> bool:
         """A cheap look before units are made of all gangs: whether there is anybody to ask, and enough to be had."""
         if action == Action.PREEMPT:
             return self._lowest.get(wanted.progress.gang.queue, wanted.progress.gang.priority) < (
                 wanted.progress.gang.priority
             )
-        if action != Action.RECLAIM:
-            return True
+        if action == Action.CONSOLIDATE:
+            return self._has_room_in_all(wanted, counts, engine)
         largest = {queue: most for queue, most in self._largest.items() if queue != terms.row}
         return bool(largest) and self._may_be_enough(terms.most(largest), terms.asked, engine)
 
@@ -286,10 +286,10 @@ class Evictor:
         waiting = wanted.progress.gang.waiting
         return self._accounts.cost((waiting[batch].shape, pods) for batch, pods in counts.items())
 
-    def _has_room_in_all(self, wanted: Wanted, engine: Engine) -> bool:
+    def _has_room_in_all(self, wanted: Wanted, counts: Mapping[int, int], engine: Engine) -> bool:
         """Whether there is enough of everything, were it in the right place: who is moved needs as much as before."""
         ledger, waiting = engine.ledger, wanted.progress.gang.waiting
-        need = sum(ledger.asks[waiting[batch].shape].astype(int) * pods for batch, pods in wanted.counts.items())
+        need = sum(ledger.asks[waiting[batch].shape].astype(int) * pods for batch, pods in counts.items())
         return bool((ledger.free.clip(min=0).sum(axis=1, dtype=int) >= need).all())
 
     def _signature(self, action: str, wanted: Wanted) -> object:

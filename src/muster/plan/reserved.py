@@ -1,6 +1,7 @@
 """Room that is set aside: for gangs that were nominated, until their turn, and for moved pods that come back.
 
-It is closed to gangs of the same and of lower priority, and open to higher ones.
+It is open to higher priorities of the same queue, and closed to everybody else. Between queues it is shares that count:
+otherwise who was reclaimed from would take back the room as soon as it is free.
 """
 
 from collections.abc import Iterable
@@ -18,32 +19,56 @@ _PATIENT_NS = 5 * 60 * 10**9
 
 
 class _Entry(NamedTuple):
-    priority: int
-    gang: int
     # The batch that was nominated; NONE for a moved pod that has not come back yet.
     batch: int
     taking: Taking
 
 
+class _Group:
+    """Gangs of one queue and priority, with what is set aside for them."""
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.closed = False
+        self.entries: dict[int, list[_Entry]] = {}
+
+    def takings(self) -> Iterable[Taking]:
+        """All of it, one for each shape."""
+        nodes: dict[int, list[int]] = {}
+        for entries in self.entries.values():
+            for _, taking in entries:
+                nodes.setdefault(taking.shape, []).extend(taking.pods)
+        return [Taking(shape, *np.unique(found, return_counts=True)) for shape, found in sorted(nodes.items())]
+
+
 class Reserved:
-    """All reserved room of a cycle; `face` sets aside what a priority must not take."""
+    """All reserved room of a cycle; `face` sets aside what a gang must not take."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._entries: dict[int, list[_Entry]] = {}
+        # By queue, then by priority.
+        self._groups: dict[str, dict[int, _Group]] = {}
         self._engines: list[Engine] = []
-        self._priority: int | None = None
+        # Groups whose room is open at the moment: nobody has been tried yet, or one of higher priority is.
+        self._open: list[_Group] = []
         for number in snapshot.waiting:
             gang = snapshot.gangs[number]
             if gang.nominated and not gang.held and gang.ready[0] and not self._lapsed(gang.nominated_since_ns):
-                self._entries[number] = list(_nominations(number, gang))
+                self._enter(number, gang, _nominations(gang))
         self.kept: dict[int, tuple[Kept, ...]] = {}
         for number in snapshot.keeping:
             gang = snapshot.gangs[number]
             kept = tuple(one for one in gang.kept if not self._lapsed(one.since_ns))
             if kept:
                 self.kept[number] = kept
-                self._entries.setdefault(number, []).extend(_moved(number, gang, kept))
+                self._enter(number, gang, _moved(kept))
+
+    def _enter(self, number: int, gang: Gang, entries: Iterable[_Entry]) -> None:
+        groups = self._groups.setdefault(gang.queue, {})
+        if gang.priority not in groups:
+            groups[gang.priority] = _Group(gang.priority)
+            self._open.append(groups[gang.priority])
+        groups[gang.priority].entries.setdefault(number, []).extend(entries)
 
     def _lapsed(self, since_ns: int) -> bool:
         waited = self._snapshot.now_ns - since_ns
@@ -52,31 +77,38 @@ class Reserved:
     def serve(self, engine: Engine) -> None:
         """An engine whose room this is; what is set aside at the moment is set aside there too."""
         self._engines.append(engine)
-        for entry in self._set_aside():
-            engine.ledger.give_back(entry.taking, -1)
+        for group in self._all():
+            for taking in group.takings() if group.closed else ():
+                engine.ledger.give_back(taking, -1)
+
+    def _all(self) -> Iterable[_Group]:
+        return (group for groups in self._groups.values() for group in groups.values())
 
     @property
     def anything(self) -> bool:
         """Whether room is set aside for somebody at the moment."""
-        return any(True for _ in self._set_aside())
+        return any(group.closed and any(group.entries.values()) for group in self._all())
 
-    def _set_aside(self) -> Iterable[_Entry]:
-        if self._priority is not None:
-            for entries in self._entries.values():
-                yield from (entry for entry in entries if entry.priority >= self._priority)
-
-    def face(self, priority: int) -> None:
-        """From now on gangs of this priority are tried."""
-        before, self._priority = self._priority, priority
-        if before == priority or not self._entries:
+    def face(self, gang: Gang) -> None:
+        """From now on this gang, and those like it, are tried."""
+        if not self._groups:
             return
-        for entries in self._entries.values():
-            for entry in entries:
-                was, now = before is not None and entry.priority >= before, entry.priority >= priority
-                if was != now:
-                    self._move(entry.taking, 1 if was else -1)
+        mine = self._groups.get(gang.queue, {})
+        opens = [group for group in mine.values() if group.priority < gang.priority]
+        for group in self._open:
+            if group not in opens:
+                self._move(group, -1)
+        for group in opens:
+            if group.closed:
+                self._move(group, 1)
+        self._open = opens
 
-    def _move(self, taking: Taking, sign: int) -> None:
+    def _move(self, group: _Group, sign: int) -> None:
+        group.closed = sign < 0
+        for taking in group.takings():
+            self._give(taking, sign)
+
+    def _give(self, taking: Taking, sign: int) -> None:
         for engine in self._engines:
             engine.ledger.give_back(taking, sign)
             if sign > 0:
@@ -85,24 +117,26 @@ class Reserved:
 
     def release(self, number: int) -> list[tuple[int, Taking]]:
         """The room that a gang was nominated to is there again; gives what it was, by batch."""
-        mine = [entry for entry in self._entries.get(number, ()) if entry.batch != NONE]
-        if not mine:
+        gang = self._snapshot.gangs[number]
+        group = self._groups.get(gang.queue, {}).get(gang.priority)
+        entries = group.entries.get(number, []) if group is not None else []
+        mine = [entry for entry in entries if entry.batch != NONE]
+        if group is None or not mine:
             return []
-        self._entries[number] = [entry for entry in self._entries[number] if entry.batch == NONE]
-        for entry in mine:
-            if self._priority is not None and entry.priority >= self._priority:
-                self._move(entry.taking, 1)
+        group.entries[number] = [entry for entry in entries if entry.batch == NONE]
+        if group.closed:
+            for entry in mine:
+                self._give(entry.taking, 1)
         return [(entry.batch, entry.taking) for entry in mine]
 
 
-def _nominations(number: int, gang: Gang) -> Iterable[_Entry]:
+def _nominations(gang: Gang) -> Iterable[_Entry]:
     for batch, found in enumerate(gang.waiting):
         nodes = [node for node in found.nominated if node != NONE]
         if nodes:
-            yield _Entry(gang.priority, number, batch, Taking(found.shape, *np.unique(nodes, return_counts=True)))
+            yield _Entry(batch, Taking(found.shape, *np.unique(nodes, return_counts=True)))
 
 
-def _moved(number: int, gang: Gang, kept: Iterable[Kept]) -> Iterable[_Entry]:
+def _moved(kept: Iterable[Kept]) -> Iterable[_Entry]:
     for one in kept:
-        taking = Taking(one.shape, np.array([one.node]), np.array([1]))
-        yield _Entry(gang.priority, number, NONE, taking)
+        yield _Entry(NONE, Taking(one.shape, np.array([one.node]), np.array([1])))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 
 import numpy as np
 
@@ -161,8 +160,10 @@ class _Cycle:
         """Room for gangs of one pod each in place of others, many at a time; gives those that still wait."""
         books, gangs = self._books, self._snapshot.gangs
         waiting: list[int] = []
-        for queue, alike in groupby(numbers, key=lambda number: gangs[number].queue):
-            group = list(alike)
+        by_queue: dict[str, list[int]] = {}
+        for number in numbers:
+            by_queue.setdefault(gangs[number].queue, []).append(number)
+        for queue, group in by_queue.items():
             wanted = [self._wanted_lone(number) for number in group]
             many = len(group) > 1 and all(books.evictor.may_ask(one) for one in wanted)
             if not many or not books.accounts.matter or queue not in self._snapshot.queues.row_of:
@@ -392,8 +393,9 @@ class _Cycle:
         if Action.STALE not in self._policy.actions:
             return
         snapshot, books = self._snapshot, self._books
-        for number, gang in enumerate(snapshot.gangs):
-            if not gang.placed or gang.is_single or number in books.gone or all(gang.satisfied):
+        for number in snapshot.broken:
+            gang = snapshot.gangs[number]
+            if number in books.gone:
                 continue
             state = books.states.get(number)
             if any(issue.code == Code.INVALID for issue in gang.held) or (state is not None and state.nominated):

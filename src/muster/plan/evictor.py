@@ -242,16 +242,17 @@ class Evictor:
             )
         if action == Action.CONSOLIDATE:
             return self._has_room_in_all(wanted, counts, engine)
+        if not self._accounts.matter:
+            return False
         largest = {queue: most for queue, most in self._largest.items() if queue != terms.row}
         return bool(largest) and self._may_be_enough(terms.most(largest), terms.asked, engine)
 
     @cached_property
     def _lowest(self) -> Mapping[str, int]:
-        """Per queue: the lowest priority of a gang of which something may go."""
+        """Per queue: the lowest priority of a gang that has something."""
         found: dict[str, int] = {}
-        for gang in self._snapshot.gangs:
-            if gang.placed and not gang.is_firm and gang.priority < found.get(gang.queue, 2**31):
-                found[gang.queue] = gang.priority
+        for queue, priority in {(gang.queue, gang.priority) for gang in self._snapshot.gangs if gang.placed}:
+            found[queue] = min(priority, found.get(queue, priority))
         return found
 
     @cached_property

@@ -168,29 +168,29 @@ class Taken:
 
     def _add(self, number: int) -> bool:
         queue, gang = int(self._table.queue[number]), int(self._table.gang[number])
-        alone = bool(self._table.alone[number])
+        rigid = bool(self._table.rigid[number])
         if self._reclaims:
             cost = self._table.costs[number]
-            if alone and (queue, cost) in self._closed:
+            if rigid and (queue, cost) in self._closed:
                 return False
-            if not self._may_give(number, queue, alone=alone):
-                if alone and not self._pending:
+            if not self._may_give(number, queue, rigid=rigid):
+                if rigid and not self._pending:
                     self._closed.add((queue, cost))
                 return False
-        if not alone and not self._table.is_legal(gang, [*self._by_gang.get(gang, ()), number]):
+        if not rigid and not self._table.is_legal(gang, [*self._by_gang.get(gang, ()), number]):
             return False
         if not self._guarded(number, 1):
             return False
         self._units.add(number)
-        if not alone:
+        if not rigid:
             self._by_gang.setdefault(gang, []).append(number)
         self._count(number, queue, 1)
         return True
 
-    def _may_give(self, number: int, queue: int, *, alone: bool) -> bool:
+    def _may_give(self, number: int, queue: int, *, rigid: bool) -> bool:
         """Whether the queue has more than it is due before the last that goes of a unit, which is its minimum."""
         rights, taken = self._rights, self._by_queue
-        if not alone and self._table.pods[number] > 1:
+        if not rigid and self._table.pods[number] > 1:
             surplus = self._cost_of_new(number, beyond_minimum=True)
             taken = dict(taken)
             for row in rights.terms.below(queue):
@@ -200,7 +200,7 @@ class Taken:
     def _drop(self, number: int) -> None:
         gang = int(self._table.gang[number])
         self._units.discard(number)
-        if not self._table.alone[number]:
+        if not self._table.rigid[number]:
             self._by_gang[gang].remove(number)
         self._guarded(number, -1)
         self._count(number, int(self._table.queue[number]), -1)
@@ -210,7 +210,7 @@ class Taken:
         if not self._reclaims:
             return
         cost = self._table.costs[number]
-        if not self._table.alone[number]:
+        if not self._table.rigid[number]:
             cost = self._cost_of_new(number)
         for row in self._rights.terms.below(queue):
             gone = self._by_queue.setdefault(row, [0] * len(cost))

@@ -34,42 +34,44 @@ class Unit(NamedTuple):
 class Table:
     """All units: `gang`, `kind`, `priority`, `queue`, `age`, `pods`; and per pod of a unit `unit`, `node`, `shape`.
 
-    `age` ranks units from the youngest on. A unit that is `alone` is a gang of one pod: nothing but itself decides
-    whether it may go. They stand first.
+    `age` ranks units from the youngest on. A unit that is `rigid` is all there is of its gang: nothing but itself
+    decides whether it may go. They stand first. One that is also just one pod is `alone`.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot, gangs, placed = snapshot, snapshot.gangs, snapshot.placed
-        takes = [not gang.is_firm and bool(gang.placed) for gang in gangs]
-        single = np.array([ok and _is_lone(gang) for ok, gang in zip(takes, gangs, strict=True)], dtype=bool)
-        rest = np.flatnonzero(np.array(takes, dtype=bool) & ~single).tolist()
-        lone = np.flatnonzero(single[placed.gang]) if len(placed.gang) else np.zeros(0, dtype=np.intp)
-        self._lone = len(lone)
-        self._others: list[Unit] = [unit for number in rest for unit in units_of(number, gangs[number])]
-        others = self._others
-        self.gang: Numbers = np.concatenate([placed.gang[lone], _column(unit.gang for unit in others)])
-        self.kind: Numbers = np.concatenate(
-            [np.full(self._lone, int(UnitKind.WHOLE_GANG)), _column(unit.kind for unit in others)]
-        )
-        self.pods: Numbers = np.concatenate([np.ones(self._lone, dtype=np.int64), _column(len(u.pods) for u in others)])
+        takes = np.array([bool(gang.placed) and not gang.is_firm for gang in gangs], dtype=bool)
+        rigid = takes.copy()
+        rigid[takes] = [_is_rigid(gangs[number]) for number in np.flatnonzero(takes).tolist()]
+        whole = np.flatnonzero(rigid)
+        rows = np.flatnonzero(rigid[placed.gang]) if len(placed.gang) else np.zeros(0, dtype=np.intp)
+        self._rigid = len(whole)
+        others = [unit for n in np.flatnonzero(takes & ~rigid).tolist() for unit in units_of(n, gangs[n])]
+        self._others: list[Unit] = others
+        self.gang: Numbers = np.concatenate([whole, _column(unit.gang for unit in others)])
+        sizes = np.bincount(placed.gang[rows], minlength=len(gangs))[whole] if len(rows) else _column(())
+        self.pods: Numbers = np.concatenate([sizes, _column(len(unit.pods) for unit in others)])
+        kinds = np.full(self._rigid, int(UnitKind.WHOLE_GANG))
+        self.kind: Numbers = np.concatenate([kinds, _column(unit.kind for unit in others)])
         priorities, created = _column(gang.priority for gang in gangs), _column(gang.created_ns for gang in gangs)
         self.priority: Numbers = priorities[self.gang]
         self.queue: Numbers = snapshot.queue_of[self.gang]
         numbers = np.arange(len(self.gang))
-        self.alone: Flags = numbers < self._lone
+        self.rigid: Flags = numbers < self._rigid
+        self.alone: Flags = self.rigid & (self.pods == 1)
         # Younger gangs first; in a gang in the order of SPEC §8, which is the order of its units.
         self.age: Numbers = np.empty(len(self.gang), dtype=np.int64)
         self.age[np.lexsort((numbers, self.gang, -created[self.gang]))] = numbers
         here = [(gangs[unit.gang].placed[leaf], at) for unit in others for leaf, at in unit.pods]
         self.unit: Numbers = np.repeat(numbers, self.pods)
-        self.node: Numbers = np.concatenate([placed.node[lone], _column(one.nodes[at] for one, at in here)])
-        self.shape: Numbers = np.concatenate([placed.shape[lone], _column(one.shapes[at] for one, at in here)])
+        self.node: Numbers = np.concatenate([placed.node[rows], _column(one.nodes[at] for one, at in here)])
+        self.shape: Numbers = np.concatenate([placed.shape[rows], _column(one.shapes[at] for one, at in here)])
         self.first: Numbers = np.cumsum(self.pods) - self.pods
         # Single pods of one leaf, of which only some can be spared: the leaf by number, and how many.
         self.leaf: Numbers = np.full(len(self.gang), NONE, dtype=np.int64)
         self.spare_pods: Numbers = np.zeros(len(self.gang), dtype=np.int64)
         leaves: dict[tuple[int, int], int] = {}
-        for number, unit in enumerate(others, start=self._lone):
+        for number, unit in enumerate(others, start=self._rigid):
             if unit.kind == UnitKind.SURPLUS_POD:
                 self.leaf[number] = leaves.setdefault((unit.gang, unit.row), len(leaves))
                 gang = gangs[unit.gang]
@@ -81,7 +83,7 @@ class Table:
         # Rows of gangs that have gone whole.
         self._went: dict[int, set[int]] = {}
         self._units_of: dict[int, list[int]] = {}
-        for number, unit in enumerate(others, start=self._lone):
+        for number, unit in enumerate(others, start=self._rigid):
             self._units_of.setdefault(unit.gang, []).append(number)
 
     def __len__(self) -> int:
@@ -89,19 +91,20 @@ class Table:
 
     def __getitem__(self, number: int) -> Unit:
         """One unit."""
-        if number >= self._lone:
-            return self._others[number - self._lone]
-        return Unit(int(self.gang[number]), UnitKind.WHOLE_GANG, 0, ((0, 0),))
+        if number >= self._rigid:
+            return self._others[number - self._rigid]
+        pods = tuple((0, at) for at in range(int(self.pods[number])))
+        return Unit(int(self.gang[number]), UnitKind.WHOLE_GANG, 0, pods)
 
     @cached_property
     def controlled(self) -> Flags:
         """Units of which every pod has a controller."""
         gangs, found = self._snapshot.gangs, np.ones(len(self), dtype=bool)
-        found[: self._lone] = [
-            bool(placed.controlled) and placed.controlled[0]
-            for placed in (gangs[number].placed[0] for number in self.gang[: self._lone].tolist())
+        found[: self._rigid] = [
+            bool(placed.controlled) and all(placed.controlled)
+            for placed in (gangs[number].placed[0] for number in self.gang[: self._rigid].tolist())
         ]
-        for number, unit in enumerate(self._others, start=self._lone):
+        for number, unit in enumerate(self._others, start=self._rigid):
             placed = gangs[unit.gang].placed
             found[number] = all(placed[leaf].controlled and placed[leaf].controlled[at] for leaf, at in unit.pods)
         return found
@@ -132,11 +135,11 @@ class Table:
         chosen = np.zeros(len(self), dtype=bool)
         chosen[np.fromiter(numbers, dtype=np.int64)] = True
         rows = np.flatnonzero(chosen[self.unit] & self.there)
-        if not chosen[self._lone :].any():
+        if not chosen[self._rigid :].any():
             return rows
         seen: set[tuple[int, Spot]] = set()
-        kept = [int(row) for row in rows[self.alone[self.unit[rows]]]]
-        for row in rows[~self.alone[self.unit[rows]]].tolist():
+        kept = [int(row) for row in rows[self.rigid[self.unit[rows]]]]
+        for row in rows[~self.rigid[self.unit[rows]]].tolist():
             number = int(self.unit[row])
             unit = self[number]
             what = (unit.gang, unit.pods[row - int(self.first[number])])
@@ -171,14 +174,14 @@ class Table:
         """These units go."""
         taken = np.array(numbers, dtype=np.int64)
         self.left[taken] = False
-        lone = taken[taken < self._lone]
-        self.there[lone] = False
-        for number in taken[taken >= self._lone].tolist():
+        for number in taken[taken < self._rigid].tolist():
+            self.there[self.first[number] : self.first[number] + self.pods[number]] = False
+        for number in taken[taken >= self._rigid].tolist():
             unit = self[number]
             self.gone.setdefault(unit.gang, set()).update(unit.pods)
             if unit.kind >= UnitKind.SURPLUS_CHILD:
                 self._went.setdefault(unit.gang, set()).add(unit.row)
-        for gang in np.unique(self.gang[taken[taken >= self._lone]]).tolist():
+        for gang in np.unique(self.gang[taken[taken >= self._rigid]]).tolist():
             gone = self.gone[gang]
             for other in self._units_of[gang]:
                 pods = self[other].pods
@@ -192,8 +195,12 @@ def _column(numbers: Iterable[int]) -> Numbers:
     return np.fromiter(numbers, dtype=np.int64)
 
 
-def _is_lone(gang: Gang) -> bool:
-    return gang.is_single and gang.is_preemptible and not gang.held
+def _is_rigid(gang: Gang) -> bool:
+    """Whether it is flat, has no more than its minimum, and may go."""
+    if not gang.is_preemptible or gang.held or len(gang.tree.nodes) > 1:
+        return False
+    succeeded = gang.counts[0].succeeded if 0 in gang.counts else 0
+    return 0 < len(gang.placed[0].nodes) == gang.tree.nodes[0].minimum - succeeded
 
 
 def units_of(number: int, gang: Gang) -> Iterator[Unit]:

@@ -276,10 +276,16 @@ class Search:
         needed: set[int] = set()
         kept = dict.fromkeys(units)
         for number in self._dearest(units):
-            if classes[number] not in needed and not self._drop(number, kept):
+            if classes[number] in needed:
+                continue
+            if not self._drop(number, kept):
                 needed.add(classes[number])
+                continue
+            # Its nodes are not what they were: whoever is there is like nobody else.
+            here = np.isin(self.table.node, self.table.node[self.table.rows([number])])
+            classes.update((other, -1 - other) for other in self.table.unit[here].tolist())
         for number in self._dearest(kept):
-            less = [] if self.table.alone[number] else self._less(number, kept)
+            less = [] if self.table.rigid[number] else self._less(number, kept)
             if less:
                 del kept[number]
                 kept.update(dict.fromkeys(less))
@@ -297,7 +303,7 @@ class Search:
     def _drop(self, number: int, kept: dict[int, None]) -> bool:
         """Whether a unit can stay; then it is not among those that go any more."""
         fewer = [other for other in kept if other != number]
-        whole = bool(self.table.alone[number]) or self._is_whole(int(self.table.gang[number]), fewer)
+        whole = bool(self.table.rigid[number]) or self._is_whole(int(self.table.gang[number]), fewer)
         if not fewer or not whole or not self._fits(fewer):
             return False
         del kept[number]
@@ -305,7 +311,7 @@ class Search:
 
     def _is_whole(self, gang: int, units: Collection[int]) -> bool:
         """Whether what these units take of one gang leaves it no half of a minimum."""
-        mine = [number for number in units if self.table.gang[number] == gang and not self.table.alone[number]]
+        mine = [number for number in units if self.table.gang[number] == gang and not self.table.rigid[number]]
         return not mine or self.table.is_legal(gang, mine)
 
     def _less(self, number: int, kept: Collection[int]) -> list[int]:

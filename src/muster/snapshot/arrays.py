@@ -229,6 +229,11 @@ class Gang:
             return True
         return self.present[0] + self.pending[0] > self.tree.nodes[0].minimum
 
+    @cached_property
+    def is_broken(self) -> bool:
+        """Whether pods are placed and some tree node is below its minimum."""
+        return bool(self.placed) and not self.is_single and not all(self.satisfied)
+
     @property
     def is_single(self) -> bool:
         """Whether it is one placed pod and nothing else, and needs it."""
@@ -308,6 +313,11 @@ class Snapshot:
         """Per gang: its queue by number, NONE when there is none to charge."""
         row_of = self.queues.row_of
         return np.array([row_of.get(gang.queue, NONE) for gang in self.gangs], dtype=np.intp)
+
+    @cached_property
+    def broken(self) -> tuple[int, ...]:
+        """The gangs that have placed pods and lack some of a minimum."""
+        return tuple(number for number, gang in enumerate(self.gangs) if gang.is_broken)
 
     @cached_property
     def keeping(self) -> tuple[int, ...]:

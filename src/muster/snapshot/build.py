@@ -117,6 +117,8 @@ class Builder:
                 continue
             members = world.members.get(key, {}).values()
             gang = self._gangs[key] = gang_of(key, group, members, world.invalid.get(key, ""), around)
+            # Asked of every gang in every cycle: found once, here.
+            _ = gang.is_broken
             (self._waiting.add if gang.waiting else self._waiting.discard)(key)
             if before is None:
                 self._keys = None

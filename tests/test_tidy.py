@@ -114,7 +114,7 @@ CORE_IMPORTS = {
     *("itertools", "json", "math", "operator", "re", "typing", "msgspec", "numpy", "yaml", "muster"),
 }
 # What of api the plan may see: trees of rows, no objects.
-PLAN_IMPORTS = {"muster.api.tree", "muster.snapshot", "muster.plan", "muster.errors"}
+PLAN_IMPORTS = {"muster.api.once", "muster.api.tree", "muster.snapshot", "muster.plan", "muster.errors"}
 
 
 def imports(path: Path) -> set[str]:

@@ -7,10 +7,10 @@ place where these words are defined.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from muster.api.documents import child_path
+from muster.api.once import once
 from muster.api.podgroup import TOPOLOGY_ANNOTATION, PodGroup, SubGroup, TopologyConstraint
 
 NONE = -1
@@ -61,12 +61,12 @@ class Tree:
     nodes: tuple[TreeNode, ...]
     together: tuple[Together, ...]
 
-    @cached_property
+    @once
     def leaves(self) -> tuple[int, ...]:
         """The rows that hold pods."""
         return tuple(row for row, node in enumerate(self.nodes) if not node.children)
 
-    @cached_property
+    @once
     def ends(self) -> tuple[int, ...]:
         """Per row: where its subtree ends. A node and all below it stand side by side."""
         ends = list(range(1, len(self.nodes) + 1))
@@ -79,7 +79,7 @@ class Tree:
         """The leaves of a node; of a leaf, itself."""
         return tuple(at for at in range(row, self.ends[row]) if not self.nodes[at].children)
 
-    @cached_property
+    @once
     def row_of(self) -> dict[str, int]:
         """The row of every name; the root's is empty."""
         return {node.name: row for row, node in enumerate(self.nodes)}

@@ -1,11 +1,12 @@
 """Evictions of a cycle: who is asked to go for whom, one action after the other, and what has gone already."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from muster.api.once import once
 from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge
 from muster.plan.attempt import Attempt, Engine
@@ -142,7 +143,7 @@ class Evictor:
                 found = self._search(action, wanted, counts, ask, engine)
                 if found is not None:
                     evictions = tuple(self._evictions(action, wanted.number, found))
-                    return Sacrifice(action, found.units, evictions, ask)
+                    return Sacrifice(action, found.units, evictions, ask if found.takings is None else found.take)
             self._in_vain.add(key)
         return None
 
@@ -247,7 +248,7 @@ class Evictor:
         largest = {queue: most for queue, most in self._largest.items() if queue != terms.row}
         return bool(largest) and self._may_be_enough(terms.most(largest), terms.asked, engine)
 
-    @cached_property
+    @once
     def _lowest(self) -> Mapping[str, int]:
         """Per queue: the lowest priority of a gang that has something."""
         found: dict[str, int] = {}
@@ -255,7 +256,7 @@ class Evictor:
             found[queue] = min(priority, found.get(queue, priority))
         return found
 
-    @cached_property
+    @once
     def _largest(self) -> Mapping[int, Sequence[int]]:
         """Per queue: the most that one gang of it holds, per charge."""
         snapshot = self._snapshot

@@ -1,10 +1,11 @@
 """New places for pods that are moved: every pod of every unit, as its gang's holds allow."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from muster.plan.attempt import Engine
 from muster.plan.budget import Budget
-from muster.plan.problem import Part, Problem
+from muster.plan.ledger import Taking
+from muster.plan.problem import Bound, Part, Problem
 from muster.plan.progress import Bounds, Progress
 from muster.plan.units import Spot, Table, without
 from muster.snapshot.arrays import Gang
@@ -39,12 +40,49 @@ def rehome(engine: Engine, table: Table, units: Collection[int]) -> Homes | None
     return homes
 
 
+def together(
+    engine: Engine, table: Table, units: Collection[int], parts: Sequence[Part], bounds: Sequence[Bound]
+) -> tuple[tuple[Taking, ...], Homes] | None:
+    """Places some pods and everything that the units hold as one question, which leaves nothing out.
+
+    For when those who come first took the only places of those who come after. Gives where the pods go, and the homes.
+    """
+    gangs = engine.snapshot.gangs
+    every, held = list(parts), list(bounds)
+    places: list[list[tuple[int, int, int]]] = []
+    spots: dict[int, set[Spot]] = {}
+    for number in units:
+        spots.setdefault(int(table.gang[number]), set()).update(table.spots(number))
+    apart = 1 + max((part.leaf for part in parts), default=0)
+    for gang, moved in sorted(spots.items()):
+        left = Progress(without(gangs[gang], {*moved, *table.gone.get(gang, ())}), engine.snapshot)
+        for (leaf, shape), found in _by_shape(gangs[gang], moved).items():
+            every.append(Part(apart + leaf, shape, len(found)))
+            places.append([(gang, *spot) for spot in found])
+        for bound in Bounds(left, 0).required:
+            held.append(bound._replace(leaves=tuple(apart + leaf for leaf in bound.leaves)))
+        # Leaves of different gangs are different leaves.
+        apart += len(gangs[gang].tree.nodes)
+    takings = engine.place_all(Problem(every, held), Budget(_STEPS))
+    if takings is None:
+        return None
+    homes: Homes = {}
+    for pods, taking in zip(places, takings[len(parts) :], strict=True):
+        homes.update(zip(pods, taking.pods, strict=True))
+    return takings[: len(parts)], homes
+
+
+def _by_shape(gang: Gang, spots: Collection[Spot]) -> dict[tuple[int, int], list[Spot]]:
+    found: dict[tuple[int, int], list[Spot]] = {}
+    for leaf, at in sorted(spots):
+        found.setdefault((leaf, gang.placed[leaf].shapes[at]), []).append((leaf, at))
+    return found
+
+
 def _place_gang(
     engine: Engine, number: int, gang: Gang, moved: Collection[Spot], gone: Collection[Spot], homes: Homes
 ) -> bool:
-    by_shape: dict[tuple[int, int], list[Spot]] = {}
-    for leaf, at in sorted(moved):
-        by_shape.setdefault((leaf, gang.placed[leaf].shapes[at]), []).append((leaf, at))
+    by_shape = _by_shape(gang, moved)
     progress = Progress(without(gang, {*moved, *gone}), engine.snapshot)
     parts = [Part(leaf, shape, len(spots)) for (leaf, shape), spots in by_shape.items()]
     answer = engine.place_all(Problem(parts, Bounds(progress, 0).required), Budget(_STEPS))

@@ -1,11 +1,11 @@
 """How domains and regions look. What looks alike is interchangeable, so that a search tries it once."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from muster.api.once import once
 from muster.api.tree import NONE
 from muster.plan.model import Model, Table
 
@@ -46,7 +46,7 @@ class Looks:
             found[region.number] = self._number((region.bound[2:5], tuple(parts), tuple(inside)))
         return found
 
-    @cached_property
+    @once
     def classes(self) -> dict[tuple[int, int], list[int]]:
         """Per level the class of every domain, from the narrowest level up: a domain is its narrower domains and the
         nodes beside them. Only found when something has to be tried twice.

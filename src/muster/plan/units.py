@@ -5,12 +5,12 @@ All units of a cluster stand in one table of arrays, so that choosing among thou
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from muster.api.once import once
 from muster.api.tree import NONE, core, satisfied
 from muster.plan.accounts import core_counts
 from muster.plan.outcome import Code, UnitKind
@@ -96,7 +96,7 @@ class Table:
         pods = tuple((0, at) for at in range(int(self.pods[number])))
         return Unit(int(self.gang[number]), UnitKind.WHOLE_GANG, 0, pods)
 
-    @cached_property
+    @once
     def controlled(self) -> Flags:
         """Units of which every pod has a controller."""
         gangs, found = self._snapshot.gangs, np.ones(len(self), dtype=bool)
@@ -109,13 +109,13 @@ class Table:
             found[number] = all(placed[leaf].controlled and placed[leaf].controlled[at] for leaf, at in unit.pods)
         return found
 
-    @cached_property
+    @once
     def cost(self) -> Numbers:
         """What every unit costs its queue, per charge."""
         charges = self._snapshot.charges[self.shape]
         return np.add.reduceat(charges, self.first, axis=0) if len(self) else charges
 
-    @cached_property
+    @once
     def costs(self) -> list[tuple[int, ...]]:
         """The same as numbers that are quick to look at one by one."""
         return list(map(tuple, self.cost.tolist()))

@@ -16,9 +16,10 @@ from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.bundles import Bundles, bundles_of
-from muster.plan.homes import Homes, rehome
+from muster.plan.homes import Homes, rehome, together
 from muster.plan.ledger import Taking
 from muster.plan.outcome import UnitKind
+from muster.plan.problem import Part
 from muster.plan.progress import Bounds, Progress
 from muster.plan.rights import Rights
 from muster.plan.units import Flags, Numbers, Table
@@ -46,6 +47,14 @@ class Found(NamedTuple):
     homes: Homes
     considered: int
     exact: bool
+    # Where the gang goes, when it must be there and nowhere else.
+    takings: tuple[tuple[int, Taking], ...] | None = None
+
+    def take(self, engine: Engine) -> Attempt:
+        """The gang, where it must be."""
+        for _, taking in self.takings or ():
+            engine.ledger.take(taking)
+        return Attempt(self.takings)
 
 
 @dataclass
@@ -74,6 +83,7 @@ class Search:
     _given: list[Taking] = field(default_factory=list)
     _off: list[tuple[int, Charge]] = field(default_factory=list)
     _homes: Homes = field(default_factory=dict)
+    _takings: tuple[tuple[int, Taking], ...] | None = None
     # Whether nobody was found where somebody may have been.
     _missed: bool = False
 
@@ -157,33 +167,37 @@ class Search:
             if not self.question.rights.all_legal(some):
                 continue
             if self._fits(some):
-                return Found(tuple(some), self._homes, len(pool), exact=not self._missed)
+                return Found(tuple(some), self._homes, len(pool), not self._missed, self._takings)
             too_little.append(chosen)
         return None
 
     def _many(self, pool: Numbers) -> Found | None:
         """A good choice among many."""
-        best: tuple[Rank, tuple[int, ...], Homes] | None = None
+        best: tuple[Rank, Found] | None = None
         looked = 0
         for order, enough in self._orders(pool):
             units = self._shortest(order, enough)
             if units is None:
                 continue
             looked += 1
-            spared = self._spare(units)
-            found = (self.rank(spared), spared, self._homes)
-            best = found if best is None or found[0] < best[0] else best
+            found = self._spared(units, pool)
+            rank = self.rank(found.units)
+            best = (rank, found) if best is None or rank < best[0] else best
             if looked >= _ENOUGH_FOUND:
                 break
         if best is not None:
-            return Found(best[1], best[2], len(pool), exact=False)
+            return best[1]
         # A queue may give no more than a few units: other beginnings may be the better use of them.
         for order in self._beginnings(pool):
             units = self._shortest(order, 1)
             if units is not None:
-                return Found(self._spare(units), self._homes, len(pool), exact=False)
+                return self._spared(units, pool)
         self._missed = True
         return None
+
+    def _spared(self, units: Sequence[int], pool: Numbers) -> Found:
+        spared = self._spare(units)
+        return Found(spared, self._homes, len(pool), exact=False, takings=self._takings)
 
     def _beginnings(self, pool: Numbers) -> Iterator[Iterator[list[int]]]:
         """Orders that begin with what one node holds; then one with what frees the most."""
@@ -398,6 +412,22 @@ class Search:
         for queue, amount in self._off:
             self.accounts.charge(queue, amount, NOTHING, sign)
 
+    def _finds_homes(self, engine: Engine, units: Collection[int], mark: int) -> bool:
+        """Whether everybody who is moved finds a place beside the gang; else whether there is one for all at once."""
+        homes = rehome(engine, self.table, units)
+        self._homes, self._takings = homes or {}, None
+        if homes is not None:
+            return True
+        engine.ledger.rewind(mark)
+        progress, counts = self.question.progress, self.question.counts
+        waiting = progress.gang.waiting
+        parts = [Part(waiting[batch].leaf, waiting[batch].shape, pods) for batch, pods in counts.items()]
+        found = together(engine, self.table, units, parts, Bounds(progress, self.question.row).required)
+        if found is None:
+            return False
+        self._takings, self._homes = tuple(zip(counts, found[0], strict=True)), found[1]
+        return True
+
     def _fits(self, units: Collection[int]) -> bool:
         """Whether the gang fits when these go; and, if they are moved, each of them finds another place."""
         ledger = self.engine.ledger
@@ -408,11 +438,7 @@ class Search:
             engine = Engine(self.snapshot, ledger, self.engine.strategy)
             if self.question.ask(engine).takings is None:
                 return False
-            if self.question.moves:
-                homes = rehome(engine, self.table, units)
-                self._homes = homes or {}
-                return homes is not None
-            return True
+            return not self.question.moves or self._finds_homes(engine, units, mark)
         finally:
             ledger.rewind(mark)
             self._take_back()

@@ -15,11 +15,11 @@ Nodes stand in the order of their names. A row of a gang's tree is a number from
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from muster.api.once import once
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE
 from muster.api.tree import NONE, Tree, minimum_pods, satisfied
 from muster.snapshot.domains import Domains
@@ -154,17 +154,17 @@ class Gang:
         """Whether nothing of it may be evicted."""
         return self.preemptibility == NON_PREEMPTIBLE
 
-    @cached_property
+    @once
     def order(self) -> tuple[int, str, str]:
         """Older first, then by name."""
         return self.created_ns, *self.key
 
-    @cached_property
+    @once
     def nominated(self) -> bool:
         """Whether room was reserved for some of its pods."""
         return any(max(batch.nominated) != NONE for batch in self.waiting)
 
-    @cached_property
+    @once
     def holds_of(self) -> Mapping[int, tuple[int, ...]]:
         """Per leaf: the holds that it is in, by number."""
         found: dict[int, list[int]] = {}
@@ -184,7 +184,7 @@ class Gang:
             return range(len(self.holds))
         return sorted({number for leaf in range(row, self.tree.ends[row]) for number in self.holds_of.get(leaf, ())})
 
-    @cached_property
+    @once
     def present(self) -> tuple[int, ...]:
         """Per row: the pods of a leaf that count as there, placed or succeeded."""
         found = [0] * len(self.tree.nodes)
@@ -194,7 +194,7 @@ class Gang:
             found[leaf] += len(placed.nodes)
         return tuple(found)
 
-    @cached_property
+    @once
     def pending(self) -> tuple[int, ...]:
         """Per row: the pods of a leaf that wait and could be placed."""
         pending = [0] * len(self.tree.nodes)
@@ -202,18 +202,18 @@ class Gang:
             pending[batch.leaf] += len(batch.pods)
         return tuple(pending)
 
-    @cached_property
+    @once
     def satisfied(self) -> tuple[bool, ...]:
         """Per row: whether its minimum is met now."""
         return tuple(satisfied(self.tree, self.present))
 
-    @cached_property
+    @once
     def ready(self) -> tuple[bool, ...]:
         """Per row: whether its minimum could be met with the pods that exist."""
         both = zip(self.present, self.pending, strict=True)
         return tuple(satisfied(self.tree, [here + waiting for here, waiting in both]))
 
-    @cached_property
+    @once
     def lone_shape(self) -> int:
         """The shape of the only pod of a gang that is just one pod with nothing to hold it; NONE for all others."""
         if len(self.tree.nodes) > 1 or self.holds or self.held or len(self.waiting) != 1 or self.placed:
@@ -222,14 +222,14 @@ class Gang:
         alone = len(batch.pods) == self.counts[0].total == 1 and batch.nominated[0] == NONE
         return batch.shape if alone and self.tree.nodes[0].minimum == 1 else NONE
 
-    @cached_property
+    @once
     def may_have_surplus(self) -> bool:
         """Whether pods may wait that the minimum does not need."""
         if len(self.tree.nodes) > 1:
             return True
         return self.present[0] + self.pending[0] > self.tree.nodes[0].minimum
 
-    @cached_property
+    @once
     def is_broken(self) -> bool:
         """Whether pods are placed and some tree node is below its minimum."""
         return bool(self.placed) and not self.is_single and not all(self.satisfied)
@@ -245,7 +245,7 @@ class Gang:
             and not (0 in self.counts and self.counts[0].succeeded)
         )
 
-    @cached_property
+    @once
     def minimum_pods(self) -> tuple[int, ...]:
         """Per row: the fewest pods that satisfy it."""
         return tuple(minimum_pods(self.tree))
@@ -284,12 +284,12 @@ class Snapshot:
     # How many pods may go now, per disruption budget.
     disruptions: tuple[int, ...] = ()
 
-    @cached_property
+    @once
     def waiting(self) -> tuple[int, ...]:
         """The gangs that have something that waits."""
         return tuple(number for number, gang in enumerate(self.gangs) if gang.waiting)
 
-    @cached_property
+    @once
     def placed(self) -> PlacedPods:
         """Everybody who is placed, in the order of the gangs."""
         gangs: list[int] = []
@@ -308,18 +308,18 @@ class Snapshot:
         columns = (gangs, leaves, places, nodes, shapes)
         return PlacedPods(*(np.array(column, dtype=np.intp) for column in columns))
 
-    @cached_property
+    @once
     def queue_of(self) -> Rows:
         """Per gang: its queue by number, NONE when there is none to charge."""
         row_of = self.queues.row_of
         return np.array([row_of.get(gang.queue, NONE) for gang in self.gangs], dtype=np.intp)
 
-    @cached_property
+    @once
     def broken(self) -> tuple[int, ...]:
         """The gangs that have placed pods and lack some of a minimum."""
         return tuple(number for number, gang in enumerate(self.gangs) if gang.is_broken)
 
-    @cached_property
+    @once
     def keeping(self) -> tuple[int, ...]:
         """The gangs that room is kept for."""
         return tuple(number for number, gang in enumerate(self.gangs) if gang.kept)

@@ -11,13 +11,13 @@ Parents stand before their children, siblings in the order of their names. `CHAR
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from muster.api import queue as api
 from muster.api.duration import parse_ns
+from muster.api.once import once
 from muster.api.queue import Queue, entitlement_of
 from muster.api.tree import NONE
 from muster.api.validation.context import QueueTree
@@ -57,12 +57,12 @@ class Queues:
     # Whether the queues were written down; otherwise every name that a gang uses is a queue without end.
     written: bool = False
 
-    @cached_property
+    @once
     def row_of(self) -> Mapping[str, int]:
         """The row of every name."""
         return {name: row for row, name in enumerate(self.names)}
 
-    @cached_property
+    @once
     def paths(self) -> tuple[tuple[int, ...], ...]:
         """Per queue: itself and everything above it, the nearest first."""
         found: list[tuple[int, ...]] = []
@@ -70,7 +70,7 @@ class Queues:
             found.append((row,) if parent == NONE else (row, *found[parent]))
         return tuple(found)
 
-    @cached_property
+    @once
     def children(self) -> Mapping[int, tuple[int, ...]]:
         """Per queue, and for NONE the top ones: the queues directly below."""
         found: dict[int, list[int]] = {}
@@ -134,7 +134,7 @@ class Standing:
             return Problem(QUEUE_FORBIDDEN, name)
         return None
 
-    @cached_property
+    @once
     def arrays(self) -> Queues:
         """All queues that are below a top queue, or one."""
         rows: list[Queue] = []

@@ -244,7 +244,9 @@ class Cluster:
         wrong = []
         for name in sorted({one.beneficiary for one in done.evicted if one.action == RECLAIM}):
             gang = self.gangs[name]
-            asked = total(member.charge for member in gang.waiting if member.name in done.sent)
+            sent = [member.charge for member in gang.waiting if member.name in done.sent]
+            # Of several surplus pods one asked for it; others may have come by what was left over then.
+            asked = min(sent, key=lambda charge: charge[::-1]) if gang.met(gang.placed) and sent else total(sent)
             going = [one.pod for one in done.evicted if one.action == RECLAIM and one.beneficiary == name]
             names = [one.pod for one in done.evicted]
             before, others = set(names[: names.index(going[0])]), set(names) - set(going)

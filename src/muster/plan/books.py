@@ -60,6 +60,12 @@ class Books:
             self.open_soon()
         self.checker = Checker(snapshot)
         self.accounts = Accounts(snapshot)
+        for number, kept in self.reserved.kept.items():
+            row = self.queue_of(snapshot.gangs[number])
+            if row != NONE:
+                cost = self.accounts.cost((one.shape, 1) for one in kept)
+                self.accounts.charge(row, cost, NOTHING)
+                self.accounts.await_(row, cost, NOTHING)
         self.evictor = Evictor(snapshot, self.accounts, actions)
         self.states: dict[int, State] = {}
         self.placements: list[Placement] = []
@@ -146,7 +152,9 @@ class Books:
             return found
         self.evictor.take(sacrifice.units, sacrifice.evictions)
         if sacrifice.action == Action.CONSOLIDATE:
-            self._discharge(sacrifice.evictions)
+            # Whoever is moved comes back: it still counts in its queue, and is not placed.
+            for row, cost, firm in self._costs(sacrifice.evictions):
+                self.accounts.await_(row, cost, firm)
         self._enter(sacrifice.evictions)
         for kept in self._places_of(sacrifice.evictions, homes=True):
             soon.ledger.take(kept)
@@ -193,6 +201,13 @@ class Books:
 
     def _discharge(self, evictions: Sequence[Eviction]) -> list[tuple[int, Charge, Charge]]:
         """Takes pods off the queues of their gangs; gives what was taken off."""
+        off = self._costs(evictions)
+        for row, cost, firm in off:
+            self.accounts.charge(row, cost, firm, -1)
+        return off
+
+    def _costs(self, evictions: Sequence[Eviction]) -> list[tuple[int, Charge, Charge]]:
+        """What pods cost the queues of their gangs, and how much of it may not be evicted."""
         gangs = self._snapshot.gangs
         cost: dict[int, Counter[int]] = {}
         spots: dict[int, set[Spot]] = {}
@@ -211,8 +226,6 @@ class Books:
             before = self.accounts.firm_of(without(gang, gone))
             less = plus(before, self.accounts.firm_of(without(gang, gone | more)), -1)
             off.append((self.queue_of(gang), NOTHING, less))
-        for row, amount, firm in off:
-            self.accounts.charge(row, amount, firm, -1)
         return off
 
     def _commit(

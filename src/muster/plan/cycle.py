@@ -418,7 +418,8 @@ class _Cycle:
     def plan(self) -> Plan:
         """Everything that was decided."""
         books, snapshot = self._books, self._snapshot
-        tried = {number: self._outcome(state) for number, state in books.states.items()}
+        states = ((number, state) for number, state in books.states.items() if number not in self._served)
+        tried = {number: self._outcome(state) for number, state in states}
         tried.update((number, self._lone_outcome(number)) for number in (*self._lone, *self._served))
         lost: dict[int, list[Eviction]] = {}
         for one in books.evictions:

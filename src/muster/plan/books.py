@@ -70,6 +70,8 @@ class Books:
         self.states: dict[int, State] = {}
         self.placements: list[Placement] = []
         self.evictions: list[Eviction] = []
+        # Where the ledger of the engine that was asked last stood before.
+        self._mark = 0
         # Pods that go in this cycle, by gang.
         self.gone: dict[int, set[Spot]] = {}
 
@@ -103,7 +105,7 @@ class Books:
 
     def ask(self, state: State, engine: Engine, ask: Ask) -> Attempt:
         """An attempt; a defect of ours costs one gang its turn, and is told; never the cycle."""
-        mark = engine.ledger.mark()
+        mark = self._mark = engine.ledger.mark()
         try:
             return ask(engine)
         except Exception as error:
@@ -122,6 +124,7 @@ class Books:
     def renew(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> Attempt | None:
         """Room that was reserved in an earlier cycle: bound if it is there, else nominated again, else None."""
         for nominated in (False, True):
+            self._mark = self.at_once.ledger.mark()
             for _, taking in reserved:
                 self.at_once.ledger.take(taking)
             attempt = Attempt(tuple(reserved))
@@ -137,6 +140,7 @@ class Books:
         for taking in leaving:
             soon.ledger.give_back(taking)
         soon.refuted.clear()
+        self._mark = soon.ledger.mark()
         off = [] if sacrifice.action == Action.CONSOLIDATE else self._discharge(sacrifice.evictions)
         attempt = sacrifice.ask(Engine(self._snapshot, soon.ledger, self._strategy))
         found = attempt
@@ -165,7 +169,7 @@ class Books:
         """Gangs of one pod each are nominated in place of others; all of them, or when something is wrong none."""
         evictions = [one for each in served for one in each.evictions]
         placements = [Placement(one.number, 0, (0,), (one.node,), True) for one in served]
-        if self.checker.faults_of_lone_pods(shape, placements, evictions):
+        if self.checker.faults_of_lone_pods(shape, placements, evictions, nominated=True):
             return False
         soon = self.open_soon()
         for taking in self._places_of(evictions):
@@ -247,8 +251,7 @@ class Books:
         placements = _placements(state, attempt, nominated=nominated)
         faults = self.checker.faults(state.number, placements, evictions)
         if faults:
-            for _, taking in attempt.takings:
-                engine.ledger.give_back(taking)
+            engine.ledger.rewind(self._mark)
             if certain:
                 state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
             return Attempt(None)

@@ -156,14 +156,17 @@ def _never_less(costs: npt.NDArray[np.float64], where: Numbers) -> npt.NDArray[n
     return found
 
 
-def thinned(units: Sequence[int], node: int, shape: int, table: Table, ledger: Ledger) -> list[int]:
-    """The units of a bundle on one node without those that nobody needs to go for one pod more, the dearest spared."""
+def thinned(units: Sequence[int], node: int, shape: int, table: Table, ledger: Ledger, *, spare: int = 0) -> list[int]:
+    """The units of a bundle on one node without those that nobody needs to go for its gain, the dearest spared.
+
+    So many pods of the gain are not needed.
+    """
     if len(units) == 1:
         return list(units)
     ask, kept = ledger.columns(shape), list(units)
     freed = {number: _frees(number, node, ask, table, ledger) for number in kept}
     free = [int(ledger.free[column, node]) for column, _ in ask]
-    slots = _copies(free, kept, freed, ask)
+    slots = _copies(free, kept, freed, ask) - spare
     for number in reversed(units):
         fewer = [other for other in kept if other != number]
         if fewer and _copies(free, fewer, freed, ask) >= slots:

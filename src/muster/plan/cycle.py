@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from muster.api.tree import NONE, satisfied
-from muster.plan.accounts import NOTHING
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.books import Ask, Books, State
 from muster.plan.budget import Budget
-from muster.plan.evictor import Wanted, nobody
-from muster.plan.layout import BINPACK, over_nodes, slice_rows
+from muster.plan.evictor import Wanted
+from muster.plan.layout import BINPACK
 from muster.plan.ledger import Taking
+from muster.plan.lone import Lone
 from muster.plan.memory import Memory, Recall, Remembered
-from muster.plan.order import Line, Turn, turns_of
+from muster.plan.order import Line, turns_of
 from muster.plan.outcome import (
     ACTIONS,
     Action,
@@ -23,10 +21,8 @@ from muster.plan.outcome import (
     Eviction,
     Outcome,
     Outcomes,
-    Placement,
     Plan,
     Reason,
-    RowOutcome,
     UnitKind,
     Verdict,
 )
@@ -78,10 +74,7 @@ class _Cycle:
         self._books = Books(snapshot, policy.strategy, policy.actions)
         self._steps_left = policy.steps_per_cycle
         self._line = Line((), self._books.accounts)
-        # Gangs of one pod that were placed many at a time.
-        self._lone: set[int] = set()
-        # And those that were nominated many at a time.
-        self._served: set[int] = set()
+        self._lone = Lone(snapshot, self._books, policy.strategy)
         # Clocks of what is below its minimum.
         self._clocks: dict[int, list[Clock]] = {}
         self._said: dict[Key, Remembered] = {}
@@ -99,90 +92,17 @@ class _Cycle:
                 # Its room went to others: it comes back another time.
                 continue
             if turn.lone_shape != NONE and Action.ALLOCATE in self._policy.actions:
-                self._try_lone_pods(*self._alike(turn), turn.lone_shape)
+                self._lone.serve(turn, self._line, self._try_alone)
             elif turn.surplus:
                 if self._try_surplus(books.state(turn.gang)):
                     self._line.put_back(turn, self._snapshot.gangs[turn.gang])
             else:
                 self._try_minimum(books.state(turn.gang))
 
-    def _alike(self, turn: Turn) -> tuple[list[int], list[int]]:
-        """Gangs of one pod, all of one shape and next to one another in the order as if each of them were placed.
-
-        Those whose queue does not allow it come apart.
-        """
-        allowed: list[int] = []
-        refused: list[int] = []
-        following: Turn | None = turn
-        while following is not None:
-            (allowed if self._charge_lone(following.gang, 1) else refused).append(following.gang)
-            ahead = self._line.peek()
-            following = self._line.pop() if ahead is not None and ahead.is_like(turn) else None
-        return allowed, refused
-
-    def _charge_lone(self, number: int, sign: int, *, nominated: bool = False) -> bool:
-        """Charges a gang of one pod to its queue; not when the queue does not allow it."""
-        accounts, gang = self._books.accounts, self._snapshot.gangs[number]
-        row = self._books.queue_of(gang)
-        if row == NONE:
-            return True
-        cost = accounts.cost([(gang.lone_shape, 1)])
-        firm = cost if not gang.is_preemptible else NOTHING
-        if sign > 0 and accounts.refusal(row, cost, firm) is not None:
-            return False
-        accounts.charge(row, cost, firm, sign)
-        if nominated:
-            accounts.await_(row, cost, firm)
-        return True
-
-    def _try_lone_pods(self, numbers: list[int], refused: list[int], shape: int) -> None:
-        """As many of some gangs of one pod each as fit, at once; the others one by one."""
-        books, ledger = self._books, self._books.at_once.ledger
-        fits = ledger.fits(shape)
-        counts = over_nodes(fits, min(len(numbers), int(fits.sum())), self._policy.strategy, ledger.liked.get(shape))
-        assert counts is not None
-        nodes = np.repeat(np.arange(len(counts)), counts).tolist()
-        placements = [Placement(number, 0, (0,), (node,), False) for number, node in zip(numbers, nodes, strict=False)]
-        if placements and not books.checker.faults_of_lone_pods(shape, placements):
-            taking = Taking(shape, *slice_rows(np.arange(len(counts)), counts))
-            ledger.take(taking)
-            if books.soon is not None:
-                books.soon.ledger.take(taking)
-            books.placements += placements
-            self._lone.update(numbers[: len(nodes)])
-            numbers = numbers[len(nodes) :]
-        for number in numbers:
-            self._charge_lone(number, -1)
-        for number in (*self._displace_many(numbers, shape), *refused):
-            self._try_minimum(books.state(number))
-
-    def _displace_many(self, numbers: list[int], shape: int) -> list[int]:
-        """Room for gangs of one pod each in place of others, many at a time; gives those that still wait."""
-        books, gangs = self._books, self._snapshot.gangs
-        waiting: list[int] = []
-        by_queue: dict[str, list[int]] = {}
-        for number in numbers:
-            by_queue.setdefault(gangs[number].queue, []).append(number)
-        for queue, group in by_queue.items():
-            wanted = [self._wanted_lone(number) for number in group]
-            many = len(group) > 1 and all(books.evictor.may_ask(one) for one in wanted)
-            if not many or not books.accounts.matter or queue not in self._snapshot.queues.row_of:
-                waiting += group
-                continue
-            while wanted and books.evictor.is_open(Action.CONSOLIDATE, wanted[0], books.open_soon()):
-                self._try_minimum(books.state(wanted.pop(0).number))
-            served = books.evictor.find_many(wanted, books.open_soon()) if wanted else []
-            if served and books.serve(served, shape):
-                self._served.update(one.number for one in served)
-                for one in served:
-                    self._charge_lone(one.number, 1, nominated=True)
-                self._line.moved({books.queue_of(gangs[one.gang]) for each in served for one in each.evictions})
-            waiting += [one.number for one in wanted if one.number not in self._served]
-        return waiting
-
-    def _wanted_lone(self, number: int) -> Wanted:
-        progress = self._books.state(number).progress
-        return Wanted(number, progress, 0, [{0: 1}], nobody, surplus=False)
+    def _try_alone(self, number: int) -> None:
+        """A gang of one pod that could not be placed together with others like it."""
+        self._books.reserved.face(self._snapshot.gangs[number])
+        self._try_minimum(self._books.state(number))
 
     def _try_minimum(self, state: State) -> None:
         """One attempt for exactly what the gang misses of its minimum, all or nothing."""
@@ -225,9 +145,11 @@ class _Cycle:
         Where other queues are in line, no more at a time than the queue is due; whether there is more is told.
         """
         progress, books = state.progress, self._books
-        books.reserved.release(state.number)
+        reserved = books.reserved.release(state.number)
         if state.verdict is not Verdict.PLACED or not satisfied(progress.gang.tree, progress.present)[0]:
             return False
+        if reserved:
+            self._return(state, reserved)
         known = self._recall.surplus(state.gang)
         if known is not None and not books.evictor.may_help(state.number, progress):
             state.reasons += known
@@ -250,6 +172,22 @@ class _Cycle:
         if not any(progress.used) and not books.reserved.anything and not of_queues:
             self._idle[state.gang.key] = (state.gang, tuple(state.reasons[told:]))
         return False
+
+    def _return(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> None:
+        """Surplus that was nominated, or moved, goes where room is kept for it, if it is whole there."""
+        progress = state.progress
+        present, counts = list(progress.present), dict[int, int]()
+        for batch, taking in reserved:
+            counts[batch] = counts.get(batch, 0) + int(taking.counts.sum())
+            present[progress.gang.waiting[batch].leaf] += int(taking.counts.sum())
+        nodes, met = progress.gang.tree.nodes, satisfied(progress.gang.tree, present)
+        rows = {progress.gang.waiting[batch].leaf for batch in counts}
+        while rows:
+            if not all(met[row] for row in rows):
+                return
+            rows = {nodes[row].parent for row in rows if row}
+        if progress.refusal(counts) is None and Action.ALLOCATE in self._policy.actions:
+            self._books.renew(state, reserved)
 
     def _try_extra(self, state: State, batch: int, *, one: bool) -> None:
         """As many pods of a batch as there is room for now, then soon, then one by one in place of others.
@@ -389,38 +327,41 @@ class _Cycle:
             self._said[state.gang.key] = said
 
     def reap(self) -> None:
-        """Gangs, and children, that stayed below their minimum for too long, go (SPEC §8)."""
-        if Action.STALE not in self._policy.actions:
-            return
+        """Gangs, and children, that stayed below their minimum for too long, go (SPEC §8). Clocks run in any case."""
         snapshot, books = self._snapshot, self._books
         for number in snapshot.broken:
-            gang = snapshot.gangs[number]
+            gang, state = snapshot.gangs[number], books.states.get(number)
             if number in books.gone:
-                continue
-            state = books.states.get(number)
-            if any(issue.code == Code.INVALID for issue in gang.held) or (state is not None and state.nominated):
                 continue
             present = state.progress.present if state is not None else gang.present
             clocks = list(clocks_of(gang, present, snapshot.now_ns, self._recall.last_ns))
             if clocks:
                 self._clocks[number] = clocks
-            for clock in clocks:
-                pods = [
-                    Eviction(number, leaf, at, Action.STALE, row=clock.row)
-                    for leaf in gang.tree.leaves_below(clock.row)
-                    for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
-                ]
-                allowed = clock.due and books.evictor.is_undisturbed(pods)
-                if allowed and not books.checker.faults_of_stale(pods):
-                    books.evictor.take((), pods)
-                    books.leave(pods)
+            invalid = any(issue.code == Code.INVALID for issue in gang.held)
+            repaired = state is not None and state.nominated
+            if Action.STALE in self._policy.actions and not invalid and not repaired:
+                for clock in clocks:
+                    self._reap(number, clock)
+
+    def _reap(self, number: int, clock: Clock) -> None:
+        """Everything below a tree node whose time is up, if disruption budgets allow it."""
+        gang, books = self._snapshot.gangs[number], self._books
+        pods = [
+            Eviction(number, leaf, at, Action.STALE, row=clock.row)
+            for leaf in gang.tree.leaves_below(clock.row)
+            for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
+        ]
+        if clock.due and books.evictor.is_undisturbed(pods) and not books.checker.faults_of_stale(pods):
+            books.evictor.take((), pods)
+            books.leave(pods)
 
     def plan(self) -> Plan:
         """Everything that was decided."""
         books, snapshot = self._books, self._snapshot
-        states = ((number, state) for number, state in books.states.items() if number not in self._served)
+        many = self._lone.placed | self._lone.nominated
+        states = ((number, state) for number, state in books.states.items() if number not in many)
         tried = {number: self._outcome(state) for number, state in states}
-        tried.update((number, self._lone_outcome(number)) for number in (*self._lone, *self._served))
+        tried.update((number, self._lone.outcome(number)) for number in sorted(many))
         lost: dict[int, list[Eviction]] = {}
         for one in books.evictions:
             lost.setdefault(one.gang, []).append(one)
@@ -452,13 +393,6 @@ class _Cycle:
             reason = Reason(Code.EVICTED, one.row, detail=one.action, pod=for_whom, surplus=part)
             lost.setdefault((one.row, one.action, one.beneficiary), reason)
         return replace(tried, rows=tuple(rows), reasons=(*lost.values(), *tried.reasons))
-
-    def _lone_outcome(self, number: int) -> Outcome:
-        gang = self._snapshot.gangs[number]
-        placed = number in self._lone
-        row = RowOutcome(placed, int(placed), int(not placed), gang.counts[0].total, None, None)
-        waits = [] if placed else [Reason(Code.WAITING_FOR_ROOM)]
-        return Outcome(Verdict.PLACED, placed, (row,), (*waits, *map(reason_of_issue, gang.notes)))
 
     def _outcome(self, state: State) -> Outcome:
         rows = rows_of(state.progress, state.unknown_wishes)

@@ -193,7 +193,8 @@ class Evictor:
                     break
                 now = wanted[len(served)]
                 rights = self.rights(action, now, self._terms(now, asked))
-                thin = thinned(units, node, shape, self.table, engine.ledger)
+                serves = min(gain, len(wanted) - len(served))
+                thin = thinned(units, node, shape, self.table, engine.ledger, spare=gain - serves)
                 if node in broken or self._accounts.refusal(row, asked, firm) or not rights.all_legal(thin):
                     broken.add(node)
                     continue
@@ -202,7 +203,7 @@ class Evictor:
                     broken.add(node)
                 if not self.table.alone[thin].all():
                     continue
-                for at in range(min(gain, len(wanted) - len(served))):
+                for at in range(serves):
                     number = wanted[len(served)].number
                     found = Found(tuple(thin) if at == 0 else (), {}, len(pool), exact=False)
                     served.append(
@@ -211,7 +212,7 @@ class Evictor:
                     self._accounts.charge(row, asked, firm)
                 for unit in thin:
                     self._accounts.charge(int(self.table.queue[unit]), self.table.costs[unit], NOTHING, -1)
-                self.take(thin, [one for each in served[-gain:] for one in each.evictions])
+                self.take(thin, [one for each in served[-serves:] for one in each.evictions])
             if served:
                 self._put_back(served, row, asked, firm)
                 return served

@@ -37,12 +37,11 @@ class Checker:
 
         `evictions` make the room for it.
         """
-        if not evictions:
-            return self._faults(gang, placements)
-        wrong = [*self._leaving.faults(evictions), *self._rightful([gang], evictions)]
+        wrong = [*self._leaving.faults(evictions), *self._rightful([gang], evictions)] if evictions else []
+        if wrong:
+            return wrong
         self._leave(evictions, 1)
-        wrong += self._faults(gang, placements)
-        wrong += self._moved(evictions) if not wrong else []
+        wrong = self._faults(gang, placements, evictions)
         if wrong:
             self._leave(evictions, -1)
         else:
@@ -88,21 +87,46 @@ class Checker:
         return wrong
 
     def _moved(self, evictions: Sequence[Eviction]) -> list[str]:
-        """Who is moved has a place, where it may go and where there is room; it is taken."""
+        """Who is moved has a place, where it may go, where there is room, and where its gang is held together."""
         wrong = []
+        left: dict[int, Amounts] = {}
+        by_gang: dict[int, list[Eviction]] = {}
         for one in evictions:
             if one.to == NONE:
                 continue
+            by_gang.setdefault(one.gang, []).append(one)
             shape = self._snapshot.gangs[one.gang].placed[one.leaf].shapes[one.pod]
             ask = self._snapshot.asks[shape]
-            short = (ask > 0) & (self._with_releasing[one.to] < ask)
-            if short.any() or not self._snapshot.allowed[shape][one.to]:
+            room = left.get(one.to, self._with_releasing[one.to])
+            if ((ask > 0) & (room < ask)).any() or not self._snapshot.allowed[shape][one.to]:
                 wrong.append("a moved pod has no place")
-            self._with_releasing[one.to] -= ask
-            self._free[one.to] -= ask
+            left[one.to] = room - ask
+        return wrong + [fault for gang, moved in by_gang.items() for fault in self._apart(gang, moved)]
+
+    def _apart(self, number: int, moved: Sequence[Eviction]) -> list[str]:
+        """Required levels of a gang of which pods are moved."""
+        gang, wrong = self._snapshot.gangs[number], []
+        gone = {(one.leaf, one.pod) for one in moved}
+        for hold in gang.holds:
+            if hold.required == NONE or not any(one.leaf in hold.leaves for one in moved):
+                continue
+            nodes = [one.to for one in moved if one.leaf in hold.leaves]
+            for leaf in hold.leaves:
+                here = gang.placed[leaf].nodes if leaf in gang.placed else ()
+                nodes += [
+                    node
+                    for at, node in enumerate(here)
+                    if (leaf, at) not in gone and not self._leaving.has(number, leaf, at)
+                ]
+            domains = set(self._where(hold, nodes))
+            if len(domains) > 1 or NONE in domains:
+                wrong.append(f"{gang.key[1]} is moved apart")
+        if gang.held:
+            wrong.append(f"{gang.key[1]} is held and would not come back")
         return wrong
 
-    def _faults(self, gang: int, placements: Sequence[Placement]) -> list[str]:
+    def _faults(self, gang: int, placements: Sequence[Placement], evictions: Sequence[Eviction]) -> list[str]:
+        """Judges everything, then enters everything."""
         nodes, asked = self._asked(gang, placements)
         drift, domains = self._together(gang, placements)
         found = [
@@ -111,31 +135,47 @@ class Checker:
             *self._pods(gang, placements),
             *drift,
             *self._whole(gang, placements),
+            *self._charged.faults(gang, placements),
         ]
         if self._snapshot.gangs[gang].held:
             found.append("the gang is held")
-        found += self._charged.faults(gang, placements) if not found else []
-        if not found:
-            self._free[nodes] -= asked
-            self._with_releasing[nodes] -= asked
-            self._domains[gang].update(domains)
-            self._enter(gang, placements)
-        return found
+        if found:
+            return found
+        self._with_releasing[nodes] -= asked
+        found = self._moved(evictions) if evictions else []
+        if found:
+            self._with_releasing[nodes] += asked
+            return found
+        self._free[nodes] -= asked
+        self._domains[gang].update(domains)
+        self._charged.enter(gang, placements)
+        self._enter(gang, placements)
+        for one in evictions:
+            if one.to != NONE:
+                ask = self._snapshot.asks[self._snapshot.gangs[one.gang].placed[one.leaf].shapes[one.pod]]
+                self._with_releasing[one.to] -= ask
+                self._free[one.to] -= ask
+        return []
 
     def faults_of_lone_pods(
-        self, shape: int, placements: Sequence[Placement], evictions: Sequence[Eviction] = ()
+        self,
+        shape: int,
+        placements: Sequence[Placement],
+        evictions: Sequence[Eviction] = (),
+        *,
+        nominated: bool = False,
     ) -> list[str]:
-        """The same for many gangs of one pod each, all of one shape; nominated when others leave for them."""
-        wrong = []
-        if evictions:
-            winners = {placement.gang for placement in placements}
-            wrong += [*self._leaving.faults(evictions), *self._rightful(winners, evictions)]
-            self._leave(evictions, 1)
-        wrong += self._faults_of_lone_pods(shape, placements, nominated=bool(evictions)) if not wrong else []
-        if not wrong:
-            self._leaving.enter(evictions)
-        elif evictions:
+        """The same for many gangs of one pod each, all of one shape; nominated where others leave first."""
+        winners = {placement.gang for placement in placements}
+        wrong = [*self._leaving.faults(evictions), *self._rightful(winners, evictions)] if evictions else []
+        if wrong:
+            return wrong
+        self._leave(evictions, 1)
+        wrong = self._faults_of_lone_pods(shape, placements, nominated=nominated)
+        if wrong:
             self._leave(evictions, -1)
+        else:
+            self._leaving.enter(evictions)
         return wrong
 
     def _faults_of_lone_pods(self, shape: int, placements: Sequence[Placement], *, nominated: bool) -> list[str]:
@@ -282,12 +322,12 @@ class Checker:
             pods[leaf] += counts.succeeded
         if not satisfied(known.tree, pods)[0]:
             return ["the gang is below its minimum after it"]
-        if not any(placement.nominated for placement in placements):
-            self._satisfied.add(gang)
         return []
 
     def _enter(self, gang: int, placements: Sequence[Placement]) -> None:
         known = self._snapshot.gangs[gang]
+        if not any(placement.nominated for placement in placements):
+            self._satisfied.add(gang)
         for placement in placements:
             batch = known.waiting[placement.batch]
             counted = self._counted.setdefault(gang, {})

@@ -23,7 +23,7 @@ class Leaving:
 
         A stale tree node has lost its minimum already: there it is asked that all of it goes.
         """
-        wrong = []
+        wrong = self.stale_faults(evictions) if stale else []
         by_gang: dict[int, set[tuple[int, int]]] = {}
         for one in evictions:
             spot = (one.leaf, one.pod)
@@ -41,6 +41,31 @@ class Leaving:
             return wrong
         drawn = Counter(guard for one in evictions for guard in self._guards(one))
         wrong += ["a disruption budget is overdrawn" for guard, n in drawn.items() if n > self._disruptions[guard]]
+        return wrong
+
+    def has(self, gang: int, leaf: int, pod: int) -> bool:
+        """Whether a pod has left."""
+        return (leaf, pod) in self._gone.get(gang, ())
+
+    def stale_faults(self, evictions: Sequence[Eviction]) -> list[str]:
+        """Everything below a tree node that lacks its minimum goes, and what is around it has its own."""
+        wrong, rows = [], dict[tuple[int, int], set[tuple[int, int]]]()
+        for one in evictions:
+            rows.setdefault((one.gang, one.row), set()).add((one.leaf, one.pod))
+        for (number, row), spots in rows.items():
+            gang = self._snapshot.gangs[number]
+            every = {
+                (leaf, at)
+                for leaf in gang.tree.leaves_below(row)
+                for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
+            }
+            around = gang.tree.nodes[row].parent
+            if spots != every or gang.satisfied[row]:
+                wrong.append(f"{gang.key[1]} is healthy, or does not go whole")
+            while around != NONE:
+                if not gang.satisfied[around]:
+                    wrong.append(f"a part of {gang.key[1]} goes, and all of it lacks its minimum")
+                around = gang.tree.nodes[around].parent
         return wrong
 
     def _guards(self, one: Eviction) -> Sequence[int]:
@@ -111,10 +136,20 @@ class Charged:
         if not self._bounded:
             return []
         self._count()
-        gang = self._snapshot.gangs[number]
-        row = self._snapshot.queues.row_of.get(gang.queue, NONE)
+        row = self._snapshot.queues.row_of.get(self._snapshot.gangs[number].queue, NONE)
         if row == NONE:
-            return [f"there is no queue {gang.queue}"]
+            return [f"there is no queue {self._snapshot.gangs[number].queue}"]
+        return self._over(row, *self._rises(number, placements)[:2])
+
+    def enter(self, number: int, placements: Sequence[Placement]) -> None:
+        """They are charged."""
+        if self._bounded:
+            rise, firm_rise, self._sent[number] = self._rises(number, placements)
+            self._enter(self._snapshot.queues.row_of[self._snapshot.gangs[number].queue], rise, firm_rise)
+
+    def _rises(self, number: int, placements: Sequence[Placement]) -> tuple[list[int], list[int], Counter[int]]:
+        """What placements add to the queue, how much of it may not be evicted, and all that was sent then."""
+        gang = self._snapshot.gangs[number]
         more = Counter[int]()
         for one in placements:
             more[one.batch] += len(one.pods)
@@ -123,11 +158,7 @@ class Charged:
         firm_rise = [
             b - a for a, b in zip(self._firm_of(gang, before), self._firm_of(gang, before + more), strict=True)
         ]
-        wrong = self._over(row, rise, firm_rise)
-        if not wrong:
-            self._sent[number] = before + more
-            self._enter(row, rise, firm_rise)
-        return wrong
+        return rise, firm_rise, before + more
 
     def faults_of_lone_pods(self, placements: Sequence[Placement]) -> list[str]:
         """The same for many gangs of one pod each."""

@@ -47,7 +47,7 @@ class Reserved:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         # By queue, then by priority.
-        self._groups: dict[str, dict[int, _Group]] = {}
+        self.groups: dict[str, dict[int, _Group]] = {}
         self._engines: list[Engine] = []
         # Groups whose room is open at the moment: nobody has been tried yet, or one of higher priority is.
         self._open: list[_Group] = []
@@ -58,13 +58,14 @@ class Reserved:
         self.kept: dict[int, tuple[Kept, ...]] = {}
         for number in snapshot.keeping:
             gang = snapshot.gangs[number]
-            kept = tuple(one for one in gang.kept if not self._lapsed(one.since_ns))
-            if kept:
+            # Nobody knows since when: then it is somebody's invention.
+            kept = tuple(one for one in gang.kept if one.since_ns > 0 and not self._lapsed(one.since_ns))
+            if kept and not gang.held:
                 self.kept[number] = kept
                 self._enter(number, gang, _moved(kept))
 
     def _enter(self, number: int, gang: Gang, entries: Iterable[_Entry]) -> None:
-        groups = self._groups.setdefault(gang.queue, {})
+        groups = self.groups.setdefault(gang.queue, {})
         if gang.priority not in groups:
             groups[gang.priority] = _Group(gang.priority)
             self._open.append(groups[gang.priority])
@@ -82,7 +83,7 @@ class Reserved:
                 engine.ledger.give_back(taking, -1)
 
     def _all(self) -> Iterable[_Group]:
-        return (group for groups in self._groups.values() for group in groups.values())
+        return (group for groups in self.groups.values() for group in groups.values())
 
     @property
     def anything(self) -> bool:
@@ -91,9 +92,9 @@ class Reserved:
 
     def face(self, gang: Gang) -> None:
         """From now on this gang, and those like it, are tried."""
-        if not self._groups:
+        if not self.groups:
             return
-        mine = self._groups.get(gang.queue, {})
+        mine = self.groups.get(gang.queue, {})
         opens = [group for group in mine.values() if group.priority < gang.priority]
         for group in self._open:
             if group not in opens:
@@ -118,7 +119,7 @@ class Reserved:
     def release(self, number: int) -> list[tuple[int, Taking]]:
         """The room that a gang was nominated to is there again; gives what it was, by batch."""
         gang = self._snapshot.gangs[number]
-        group = self._groups.get(gang.queue, {}).get(gang.priority)
+        group = self.groups.get(gang.queue, {}).get(gang.priority)
         entries = group.entries.get(number, []) if group is not None else []
         mine = [entry for entry in entries if entry.batch != NONE]
         if group is None or not mine:

@@ -108,7 +108,7 @@ class Rights:
                 if not self.terms.may_give(queue, self.terms.asked, {}):
                     mask &= table.queue != queue
         else:
-            mask &= table.controlled
+            mask &= table.controlled & table.returns
         return np.flatnonzero(mask & ~self._protected(mask))
 
     def _protected(self, mask: Flags) -> Flags:

@@ -71,4 +71,7 @@ def _as_recorded(tree: Tree, recorded: Sequence[Recorded | None]) -> Tree:
         node._replace(minimum=known.minimum if known is not None else 0)
         for node, known in zip(tree.nodes, recorded, strict=True)
     ]
+    if recorded[0] is not None and recorded[0].satisfied:
+        # The status knows no floor; what was enough then was not less than it.
+        nodes[0] = nodes[0]._replace(floor=min(nodes[0].floor, recorded[0].placed + recorded[0].succeeded))
     return Tree(tuple(nodes), tree.together)

@@ -110,6 +110,15 @@ class Table:
         return found
 
     @once
+    def returns(self) -> Flags:
+        """Units of gangs that would be placed again: nothing holds them, and they have their minimum."""
+        gangs = self._snapshot.gangs
+        able = np.ones(len(gangs), dtype=bool)
+        for number in np.unique(self.gang[self._rigid :]).tolist():
+            able[number] = not gangs[number].held and gangs[number].satisfied[0]
+        return able[self.gang]
+
+    @once
     def cost(self) -> Numbers:
         """What every unit costs its queue, per charge."""
         charges = self._snapshot.charges[self.shape]
@@ -214,7 +223,8 @@ def units_of(number: int, gang: Gang) -> Iterator[Unit]:
             yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
         return
     found = list(_surplus(number, gang, firm))
-    found.sort(key=lambda unit: unit.kind)
+    # Single pods the newest first, wherever they are; children as they stand, the last in the spec first.
+    found.sort(key=lambda unit: (unit.kind, -_age_of(gang, unit) if unit.kind < UnitKind.SURPLUS_CHILD else 0))
     yield from found
     if not firm and gang.minimum_pods[0] > 0:
         yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
@@ -244,6 +254,12 @@ def _surplus(number: int, gang: Gang, firm: bool) -> Iterator[Unit]:
             parent = tree.nodes[node.parent]
             if sum(met[child] for child in parent.children) > parent.minimum and node.minimum > 0:
                 yield Unit(number, UnitKind.SURPLUS_CHILD, row, tuple(below))
+
+
+def _age_of(gang: Gang, unit: Unit) -> int:
+    leaf, at = unit.pods[0]
+    ages = gang.placed[leaf].ages
+    return ages[at] if ages else at
 
 
 def _pods(gang: Gang, leaf: int) -> Placed:

@@ -1,5 +1,6 @@
 """What every queue holds while a cycle goes on, what of it may not be evicted, and what it may have (SPEC §6, §7)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
@@ -33,18 +34,23 @@ class Accounts:
         self._charges: list[Charge] = [tuple(row) for row in snapshot.charges.tolist()]
         # One queue that nobody wrote down limits nothing and comes before nobody.
         self.matter = self.queues.written or names > 1
-        self.allocated: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
-        self.firm: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
-        self.requested: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
-        self._awaited: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
-        self._awaited_firm: list[list[int]] = [[0] * len(CHARGES) for _ in range(names)]
-        self.fair: list[Charge] = [NOTHING] * names
         self._limit: list[list[int]] = self.queues.limit.tolist()
         self._quota: list[list[int]] = self.queues.quota.tolist()
         # Whether some queue of the path has an end.
         self._ends = [self._with_end(row) for row in range(names)]
+        self.restart()
+
+    def restart(self) -> None:
+        """Everything as it was before the cycle."""
+        self.allocated, self.firm, self.requested = self._nothing(), self._nothing(), self._nothing()
+        # What is charged and only nominated.
+        self._awaited, self._awaited_firm = self._nothing(), self._nothing()
+        self.fair: list[Charge] = [NOTHING] * len(self.queues.names)
         if self.matter:
             self._add_up()
+
+    def _nothing(self) -> list[list[int]]:
+        return [[0] * len(CHARGES) for _ in self.queues.names]
 
     def _with_end(self, row: int) -> bool:
         path = self.queues.paths[row]
@@ -53,32 +59,32 @@ class Accounts:
     def _add_up(self) -> None:
         """What placed pods hold, and what ready gangs ask for."""
         snapshot, row_of = self._snapshot, self.queues.row_of
-        own = np.zeros((2, len(self.queues.names), len(CHARGES)), dtype=np.int64)
-        queues = snapshot.queue_of[snapshot.placed.gang]
-        inside = queues != NONE
-        np.add.at(own[0], queues[inside], snapshot.charges[snapshot.placed.shape[inside]])
+        held = Counter[tuple[int, int]]()
+        queues, shapes = snapshot.queue_of[snapshot.placed.gang], snapshot.placed.shape
+        pairs, counts = np.unique(np.stack([queues, shapes]), axis=1, return_counts=True)
+        for row, shape, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
+            held[row, shape] = count
         for gang in snapshot.gangs:
             if not gang.is_preemptible and gang.placed and gang.queue in row_of:
                 self.charge(row_of[gang.queue], NOTHING, self.firm_of(gang))
-        shapes: list[int] = []
-        rows: list[int] = []
-        counts: list[int] = []
+        asked = Counter[tuple[int, int]]()
         for number in snapshot.waiting:
             gang = snapshot.gangs[number]
             row = row_of.get(gang.queue, NONE)
             if row != NONE and not gang.held and gang.ready[0]:
                 for batch in gang.waiting:
-                    shapes.append(batch.shape)
-                    rows.append(row)
-                    counts.append(len(batch.pods))
-        if shapes:
-            np.add.at(own[1], rows, snapshot.charges[shapes] * np.array(counts)[:, None])
-        held, wanted = own[0].tolist(), own.sum(axis=0).tolist()
-        for row in range(len(self.queues.names)):
-            for above in self.queues.paths[row]:
-                for c in _EACH:
-                    self.allocated[above][c] += held[row][c]
-                    self.requested[above][c] += wanted[row][c]
+                    asked[row, batch.shape] += len(batch.pods)
+        # Hostile amounts add up to more than 64 bits hold: whole numbers of Python do not mind.
+        wanted = [[0] * len(CHARGES) for _ in self.queues.names]
+        for pods, tables in ((held, (self.allocated, self.requested)), (asked, (self.requested,))):
+            for (row, shape), count in pods.items():
+                if row == NONE:
+                    continue
+                cost = self.cost([(shape, count)])
+                wanted[row] = list(plus(wanted[row], cost))
+                for table in tables:
+                    for above in self.queues.paths[row]:
+                        table[above] = list(plus(table[above], cost))
         self.fair = fair_shares(self.queues, snapshot.capacity, wanted)
 
     def row_of(self, gang: Gang) -> int:

@@ -60,12 +60,8 @@ class Books:
             self.open_soon()
         self.checker = Checker(snapshot)
         self.accounts = Accounts(snapshot)
-        for number, kept in self.reserved.kept.items():
-            row = self.queue_of(snapshot.gangs[number])
-            if row != NONE:
-                cost = self.accounts.cost((one.shape, 1) for one in kept)
-                self.accounts.charge(row, cost, NOTHING)
-                self.accounts.await_(row, cost, NOTHING)
+        self._charge_kept()
+        self._actions = actions
         self.evictor = Evictor(snapshot, self.accounts, actions)
         self.states: dict[int, State] = {}
         self.placements: list[Placement] = []
@@ -74,6 +70,64 @@ class Books:
         self._mark = 0
         # Pods that go in this cycle, by gang.
         self.gone: dict[int, set[Spot]] = {}
+
+    def _charge_kept(self) -> None:
+        """Whoever was moved and has not come back still counts in its queue."""
+        for number, kept in self.reserved.kept.items():
+            row = self.queue_of(self._snapshot.gangs[number])
+            if row != NONE:
+                cost = self.accounts.cost((one.shape, 1) for one in kept)
+                self.accounts.charge(row, cost, NOTHING)
+                self.accounts.await_(row, cost, NOTHING)
+
+    def recover(self) -> None:
+        """After a defect of ours in the middle of a turn: room and queues anew from what was decided before it."""
+        gangs, placed = self._snapshot.gangs, list(self.placements)
+        self.reserved.forget_engines()
+        self.at_once = Engine(self._snapshot, Ledger(self._snapshot), self._strategy)
+        self.reserved.serve(self.at_once)
+        for placement in placed:
+            shape = gangs[placement.gang].waiting[placement.batch].shape
+            self.at_once.ledger.take(Taking(shape, *np.unique(placement.nodes, return_counts=True)))
+        for kept in self._places_of(self.evictions, homes=True):
+            self.at_once.ledger.take(kept)
+        had_soon, self.soon = self.soon is not None, None
+        if had_soon:
+            soon = self.open_soon()
+            for taking in self._places_of(self.evictions):
+                soon.ledger.give_back(taking)
+        self.accounts.restart()
+        self._charge_kept()
+        self._charge_again(placed)
+        self.evictor = Evictor(self._snapshot, self.accounts, self._actions)
+        self.evictor.take((), self.evictions)
+        for number in {*self.gone, *(placement.gang for placement in placed)}:
+            self.evictor.spare(number)
+
+    def _charge_again(self, placements: Sequence[Placement]) -> None:
+        by_gang: dict[int, list[Placement]] = {}
+        for placement in placements:
+            by_gang.setdefault(placement.gang, []).append(placement)
+        for number, mine in by_gang.items():
+            gang = self._snapshot.gangs[number]
+            row, blank = self.queue_of(gang), Progress(gang, self._snapshot)
+            if row == NONE:
+                continue
+            for nominated in (False, True):
+                counts = Counter[int]()
+                for placement in mine:
+                    counts[placement.batch] += len(placement.pods) if placement.nominated == nominated else 0
+                cost = self.accounts.cost((gang.waiting[batch].shape, pods) for batch, pods in counts.items())
+                firm = self.accounts.firm_more(blank, counts, cost)
+                self.accounts.charge(row, cost, firm)
+                if nominated:
+                    self.accounts.await_(row, cost, firm)
+        gone, self.gone = self.gone, {}
+        moved = [one for one in self.evictions if one.to != NONE]
+        self._discharge([one for one in self.evictions if one.to == NONE])
+        for row, cost, firm in self._costs(moved):
+            self.accounts.await_(row, cost, firm)
+        self.gone = gone
 
     def open_soon(self) -> Engine:
         """The room as it will be when everybody who leaves has left; what was given away is given away there too."""
@@ -175,6 +229,7 @@ class Books:
         for taking in self._places_of(evictions):
             soon.ledger.give_back(taking)
         soon.refuted.clear()
+        self.evictor.take([unit for one in served for unit in one.units], evictions)
         self.leave(evictions)
         taking = Taking(shape, *np.unique([one.node for one in served], return_counts=True))
         for engine in (soon, self.at_once):

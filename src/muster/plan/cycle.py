@@ -13,7 +13,7 @@ from muster.plan.layout import BINPACK
 from muster.plan.ledger import Taking
 from muster.plan.lone import Lone
 from muster.plan.memory import Memory, Recall, Remembered
-from muster.plan.order import Line, turns_of
+from muster.plan.order import Line, Turn, turns_of
 from muster.plan.outcome import (
     ACTIONS,
     Action,
@@ -87,17 +87,30 @@ class _Cycle:
         books = self._books
         self._line = Line(turns_of(self._snapshot, surplus=self._policy.surplus), books.accounts)
         while (turn := self._line.pop()) is not None:
-            books.reserved.face(self._snapshot.gangs[turn.gang])
-            if turn.gang in books.gone:
-                # Its room went to others: it comes back another time.
-                continue
-            if turn.lone_shape != NONE and Action.ALLOCATE in self._policy.actions:
-                self._lone.serve(turn, self._line, self._try_alone)
-            elif turn.surplus:
-                if self._try_surplus(books.state(turn.gang)):
-                    self._line.put_back(turn, self._snapshot.gangs[turn.gang])
-            else:
-                self._try_minimum(books.state(turn.gang))
+            try:
+                self._take(turn)
+            except Exception as error:
+                # A defect of ours costs one gang its turn, and is told; never the cycle.
+                state = books.state(turn.gang)
+                state.tell(error)
+                if not turn.surplus:
+                    state.verdict = Verdict.UNDECIDED
+                books.recover()
+
+    def _take(self, turn: Turn) -> None:
+        """One turn, or several that are alike."""
+        books = self._books
+        books.reserved.face(self._snapshot.gangs[turn.gang])
+        if turn.gang in books.gone:
+            # Its room went to others: it comes back another time.
+            return
+        if turn.lone_shape != NONE and Action.ALLOCATE in self._policy.actions:
+            self._lone.serve(turn, self._line, self._try_alone)
+        elif turn.surplus:
+            if self._try_surplus(books.state(turn.gang)):
+                self._line.put_back(turn, self._snapshot.gangs[turn.gang])
+        else:
+            self._try_minimum(books.state(turn.gang))
 
     def _try_alone(self, number: int) -> None:
         """A gang of one pod that could not be placed together with others like it."""
@@ -151,7 +164,7 @@ class _Cycle:
         if reserved:
             self._return(state, reserved)
         known = self._recall.surplus(state.gang)
-        if known is not None and not books.evictor.may_help(state.number, progress):
+        if known is not None and not books.evictor.may_help(progress):
             state.reasons += known
             self._idle[state.gang.key] = (state.gang, known)
             return False
@@ -207,10 +220,26 @@ class _Cycle:
                 break
             attempt = self._try(state, ask)
             if attempt.takings is None:
-                attempt = self._displace(state, attempt, found.leaf, surplus=True, batch=batch) or attempt
+                attempt = self._displace_some(state, attempt, batch, most) or attempt
         self._spent(state, budget)
         if attempt.takings is None:
             self._surplus_waits(state, attempt.proof, found.leaf)
+
+    def _displace_some(self, state: State, failed: Attempt, batch: int, most: int | None) -> Attempt | None:
+        """Room for pods of a batch in place of others: for all that wait, else for half of them, and so on."""
+        found = state.gang.waiting[batch]
+        pods = len(found.pods) - state.progress.used[batch]
+        pods = pods if most is None else min(pods, most)
+        row = self._books.queue_of(state.gang)
+        if row != NONE and Action.PREEMPT not in self._policy.actions:
+            each = self._books.accounts.cost([(found.shape, 1)])
+            pods = max(1, min(pods, self._books.accounts.within_share(row, each)))
+        while pods:
+            attempt = self._displace(state, failed, found.leaf, surplus=True, batch=batch, pods=pods)
+            if attempt is not None:
+                return attempt
+            pods //= 2
+        return None
 
     def _try_children(self, state: State, *, one: bool) -> None:
         """Optional children, whole or not at all; one that is placed may have optional children of its own.
@@ -270,22 +299,31 @@ class _Cycle:
         later = books.ask(state, books.soon, ask)
         return books.nominate(state, later) if later.takings is not None else later
 
-    def _displace(self, state: State, failed: Attempt, row: int, *, surplus: bool, batch: int = NONE) -> Attempt | None:
-        """Room for a tree node's minimum, or for one pod of a batch, in place of others (SPEC §8); None without it."""
+    def _displace(
+        self, state: State, failed: Attempt, row: int, *, surplus: bool, batch: int = NONE, pods: int = 1
+    ) -> Attempt | None:
+        """Room for a tree node's minimum, or for pods of a batch, in place of others (SPEC §8); None without it."""
         if isinstance(failed.proof, Refused) and failed.proof.quota:
             # A quota is about what stays: nobody's leaving helps.
             return None
         progress, books = state.progress, self._books
-        steps = max(1, self._policy.steps_per_gang // _PER_QUESTION)
 
         def ask(engine: Engine, progress: Progress) -> Attempt:
-            if batch != NONE:
-                return engine.surplus(progress, batch, Budget(steps), most=1)
-            return engine.minimum(progress, row, Budget(steps))
+            budget = self._may_spend(self._policy.steps_per_gang // _PER_QUESTION, state.gang)
+            if batch == NONE:
+                attempt = engine.minimum(progress, row, budget)
+            else:
+                mark = engine.ledger.mark()
+                attempt = engine.surplus(progress, batch, budget, most=pods)
+                if sum(int(taking.counts.sum()) for _, taking in attempt.takings or ()) < pods:
+                    engine.ledger.rewind(mark)
+                    attempt = Attempt(None)
+            self._spent(state, budget)
+            return attempt
 
         if Action.ALLOCATE not in self._policy.actions and self._fits_as_it_is(state, partial(ask, progress=progress)):
             return None
-        choices = [{batch: 1}] if batch != NONE else books.at_once.wanted(progress, row, _MOST_CHOICES)
+        choices = [{batch: pods}] if batch != NONE else books.at_once.wanted(progress, row, _MOST_CHOICES)
         wanted = Wanted(state.number, progress, row, choices, ask, surplus)
         if not books.evictor.may_ask(wanted):
             return None

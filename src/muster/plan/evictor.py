@@ -16,7 +16,7 @@ from muster.plan.outcome import Action, Eviction, UnitKind
 from muster.plan.problem import Part, Problem
 from muster.plan.progress import Bounds, Progress
 from muster.plan.rights import Rights, Terms
-from muster.plan.units import Table
+from muster.plan.units import Numbers, Table
 from muster.plan.victims import EXACT, Ask, Found, Question, Search
 from muster.snapshot.arrays import Snapshot
 from muster.snapshot.queues import charge_of
@@ -104,18 +104,18 @@ class Evictor:
         unknown = gang.pending_since_ns == 0 and self._snapshot.now_ns == 0
         return bool(self._actions) and bool(wanted.choices) and (waited or unknown or not gang.preemption_delay_ns)
 
-    def may_help(self, number: int, progress: Progress) -> bool:
+    def may_help(self, progress: Progress) -> bool:
         """Whether somebody might go for more of this gang: a cheap look, not a promise."""
         gang = progress.gang
         for action in self._actions:
             if action == Action.CONSOLIDATE:
                 continue
-            wanted = Wanted(number, progress, 0, [{0: 1}], nobody, surplus=True)
-            terms = self._terms(wanted, self._accounts.cost([(gang.waiting[0].shape, 1)]))
             if action == Action.RECLAIM:
-                others = [queue for queue in self._largest if queue != terms.row]
-                if any(terms.may_give(queue, terms.asked, {}) for queue in others):
-                    return True
+                for shape in dict.fromkeys(batch.shape for batch in gang.waiting):
+                    terms = Terms(gang, self._accounts.cost([(shape, 1)]), self._accounts)
+                    others = [queue for queue in self._largest if queue != terms.row] if terms.is_due else []
+                    if any(terms.may_give(queue, terms.asked, {}) for queue in others):
+                        return True
             elif self._lowest.get(gang.queue, gang.priority) < gang.priority:
                 return True
         return False
@@ -175,62 +175,74 @@ class Evictor:
         A node's pods are taken in the order of harm, and who goes for one gang does not go for another.
         """
         first = wanted[0]
-        gang, asked = first.progress.gang, self._cost(first, first.counts)
-        shape, row = gang.waiting[0].shape, self._accounts.row_of(gang)
-        firm = self._accounts.firm_more(first.progress, {0: 1}, asked)
+        asked = self._cost(first, first.counts)
         for action in self._actions:
-            if not self.is_open(action, first, engine) or action == Action.CONSOLIDATE:
+            if action == Action.CONSOLIDATE or not self.is_open(action, first, engine):
                 continue
-            pool = self.rights(action, first, self._terms(first, asked)).candidates()
-            if len(pool) <= EXACT:
-                # Few enough to look at every choice for each of them.
+            terms = self._terms(first, asked)
+            if not self._could_help(action, terms, first, first.counts, engine):
                 continue
-            served: list[Served] = []
-            bundles = bundles_of(self.table, pool, shape, engine.ledger)
-            broken: set[int] = set()
-            for units, gain, node in zip(bundles, bundles.gain.tolist(), bundles.node.tolist(), strict=True):
-                if len(served) == len(wanted):
-                    break
-                now = wanted[len(served)]
-                rights = self.rights(action, now, self._terms(now, asked))
-                serves = min(gain, len(wanted) - len(served))
-                thin = thinned(units, node, shape, self.table, engine.ledger, spare=gain - serves)
-                if node in broken or self._accounts.refusal(row, asked, firm) or not rights.all_legal(thin):
-                    broken.add(node)
-                    continue
-                if len(thin) < len(units) or not self.table.alone[thin].all():
-                    # What comes after it on this node was counted with all of them.
-                    broken.add(node)
-                if not self.table.alone[thin].all():
-                    continue
-                for at in range(serves):
-                    number = wanted[len(served)].number
-                    found = Found(tuple(thin) if at == 0 else (), {}, len(pool), exact=False)
-                    served.append(
-                        Served(number, node, action, found.units, tuple(self._evictions(action, number, found)))
-                    )
-                    self._accounts.charge(row, asked, firm)
-                for unit in thin:
-                    self._accounts.charge(int(self.table.queue[unit]), self.table.costs[unit], NOTHING, -1)
-                self.take(thin, [one for each in served[-serves:] for one in each.evictions])
+            pool = self.rights(action, first, terms).candidates
+            # Where they are few, every choice is looked at, for each of them.
+            served = self._serve(action, wanted, asked, pool, engine) if len(pool) > EXACT else []
             if served:
-                self._put_back(served, row, asked, firm)
                 return served
         return []
 
-    def _put_back(self, served: Sequence[Served], row: int, asked: Charge, firm: Charge) -> None:
-        """The accounts as they were: who is served is charged when it is entered in the books."""
+    def _serve(
+        self, action: str, wanted: Sequence[Wanted], asked: Charge, pool: Numbers, engine: Engine
+    ) -> list[Served]:
+        """Bundles in the order of harm, one after the other, each for as many gangs as it makes room for."""
+        gang, table, accounts = wanted[0].progress.gang, self.table, self._accounts
+        shape, row = gang.waiting[0].shape, accounts.row_of(gang) if accounts.matter else NONE
+        firm = accounts.firm_more(wanted[0].progress, {0: 1}, asked)
+        bundles = bundles_of(table, pool, shape, engine.ledger)
+        served: list[Served] = []
+        # Nodes where a bundle was not taken as it is: what comes after it was counted with it.
+        broken: set[int] = set()
+        for units, gain, node in zip(bundles, bundles.gain.tolist(), bundles.node.tolist(), strict=True):
+            serves = min(gain, len(wanted) - len(served))
+            if not serves:
+                break
+            now = wanted[len(served)]
+            thin = thinned(units, node, shape, table, engine.ledger, spare=gain - serves)
+            rights = self.rights(action, now, self._terms(now, asked))
+            refused = row != NONE and accounts.refusal(row, asked, firm) is not None
+            if node in broken or refused or not table.alone[thin].all() or not rights.all_legal(thin):
+                broken.add(node)
+                continue
+            if len(thin) < len(units):
+                broken.add(node)
+            served += self._for_bundle(action, wanted[len(served) : len(served) + serves], node, thin, len(pool))
+            self._move(served[-serves:], row, asked, firm, 1)
+        self._move(served, row, asked, firm, -1)
+        return served
+
+    def _for_bundle(
+        self, action: str, wanted: Sequence[Wanted], node: int, units: Sequence[int], considered: int
+    ) -> list[Served]:
+        """The first of the gangs is who they go for; the others find room that is there then."""
+        found = Found(tuple(units), {}, considered, exact=False)
+        evictions = tuple(self._evictions(action, wanted[0].number, found))
+        first = Served(wanted[0].number, node, action, found.units, evictions)
+        return [first, *(Served(one.number, node, action, (), ()) for one in wanted[1:])]
+
+    def _move(self, served: Sequence[Served], row: int, asked: Charge, firm: Charge, sign: int) -> None:
+        """Gangs come and others go in the accounts, or with sign -1 not yet: they are charged when it is decided."""
         for one in served:
-            self._accounts.charge(row, asked, firm, -1)
+            if row != NONE:
+                self._accounts.charge(row, asked, firm, sign)
             for unit in one.units:
-                self._accounts.charge(int(self.table.queue[unit]), self.table.costs[unit], NOTHING)
+                if self._accounts.matter and self.table.queue[unit] != NONE:
+                    cost = self.table.costs[unit]
+                    self._accounts.charge(int(self.table.queue[unit]), cost, NOTHING, -sign)
 
     def _search(self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine) -> Found | None:
         terms = self._terms(wanted, self._cost(wanted, counts))
         if not self._could_help(action, terms, wanted, counts, engine):
             return None
         rights = self.rights(action, wanted, terms)
-        if not len(rights.candidates()):
+        if not len(rights.candidates):
             return None
         moves = action == Action.CONSOLIDATE
         question = Question(wanted.progress, wanted.row, counts, ask, rights, moves)
@@ -244,7 +256,7 @@ class Evictor:
             )
         if action == Action.CONSOLIDATE:
             return self._has_room_in_all(wanted, counts, engine)
-        if not self._accounts.matter:
+        if not self._accounts.matter or not terms.is_due:
             return False
         largest = {queue: most for queue, most in self._largest.items() if queue != terms.row}
         return bool(largest) and self._may_be_enough(terms.most(largest), terms.asked, engine)
@@ -302,7 +314,7 @@ class Evictor:
         question = Problem(parts, Bounds(wanted.progress, wanted.row).required).signature(rows=False)
         choice = any(node.minimum < len(node.children) or node.floor for node in nodes)
         who = wanted.number if choice or gang.placed else -1
-        return action, gang.queue, gang.priority, wanted.surplus, who, question
+        return action, gang.queue, gang.priority, gang.preemptibility, wanted.surplus, who, question
 
     def _evictions(self, action: str, beneficiary: int, found: Found) -> Iterable[Eviction]:
         """Every pod once, under the largest unit that takes it."""

@@ -90,7 +90,12 @@ class Leaving:
             placed[leaf] -= 1
         for row in range(len(placed) - 1, 0, -1):
             placed[gang.tree.nodes[row].parent] += placed[row]
-        pairs = zip(satisfied(gang.tree, before), satisfied(gang.tree, after), placed, strict=True)
+        met = satisfied(gang.tree, before)
+        if met[0]:
+            # What is inside a broken child is left over, whatever it is.
+            for row in range(1, len(met)):
+                met[row] = met[row] and met[gang.tree.nodes[row].parent]
+        pairs = zip(met, satisfied(gang.tree, after), placed, strict=True)
         return [f"{gang.key[1]} is left with half of a minimum" for was, now, left in pairs if was and not now and left]
 
     def enter(self, evictions: Sequence[Eviction]) -> None:

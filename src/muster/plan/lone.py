@@ -117,7 +117,7 @@ class Lone:
         for queue, group in by_queue.items():
             wanted = [self._wanted(number) for number in group]
             many = len(group) > 1 and all(books.evictor.may_ask(one) for one in wanted)
-            if not many or not books.accounts.matter or queue not in self._snapshot.queues.row_of:
+            if not many or (books.accounts.matter and queue not in self._snapshot.queues.row_of):
                 waiting += group
                 continue
             while wanted and books.evictor.is_open(Action.CONSOLIDATE, wanted[0], books.open_soon()):

@@ -61,12 +61,14 @@ class Line:
         # Per parent: its children with somebody in line, by rank. A rank that is out of date is put right when it
         # comes up; one that got better is entered again by `moved`, which does no harm.
         self._ranked: dict[int, list[tuple[Rank, int]]] = {}
-        queues, entered = accounts.queues, set[int]()
+        # The best rank that each queue is in line with.
+        self._entered: dict[int, Rank] = {}
+        queues = accounts.queues
         for row in self._waiting:
             for at in queues.paths[row] if row != NONE else ():
-                if at not in entered:
-                    entered.add(at)
-                    self._ranked.setdefault(queues.parent_of[at], []).append((self._rank(at), at))
+                if at not in self._entered:
+                    self._entered[at] = self._rank(at)
+                    self._ranked.setdefault(queues.parent_of[at], []).append((self._entered[at], at))
         for heap in self._ranked.values():
             heapq.heapify(heap)
 
@@ -100,7 +102,6 @@ class Line:
         row = self._accounts.row_of(gang) if self._accounts.matter else NONE
         self._busy += not self._waiting[row]
         self._waiting[row].appendleft(turn)
-        self.moved([row])
 
     def is_alone(self, gang: Gang) -> bool:
         """Whether nobody of another queue is in line."""
@@ -111,8 +112,10 @@ class Line:
         """These queues hold less than before: they may come earlier."""
         for row in rows:
             for at in self._accounts.queues.paths[row] if row != NONE else ():
-                heap = self._ranked.setdefault(self._accounts.queues.parent_of[at], [])
-                heapq.heappush(heap, (self._rank(at), at))
+                rank = self._rank(at)
+                if at in self._entered and rank < self._entered[at]:
+                    self._entered[at] = rank
+                    heapq.heappush(self._ranked[self._accounts.queues.parent_of[at]], (rank, at))
 
     def _next_queue(self) -> int | None:
         if not self._ranked:
@@ -137,4 +140,5 @@ class Line:
             if now == rank:
                 return row
             heapq.heapreplace(heap, (now, row))
+            self._entered[row] = now
         return None

@@ -82,6 +82,10 @@ class Reserved:
             for taking in group.takings() if group.closed else ():
                 engine.ledger.give_back(taking, -1)
 
+    def forget_engines(self) -> None:
+        """Their room is made anew."""
+        self._engines = []
+
     def _all(self) -> Iterable[_Group]:
         return (group for groups in self.groups.values() for group in groups.values())
 

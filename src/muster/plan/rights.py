@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from muster.api.once import once
 from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge, minimum_of, plus
 from muster.plan.outcome import Action, UnitKind
@@ -20,6 +21,12 @@ class Terms:
         self._wants = [c for c, amount in enumerate(asked) if amount > 0]
         # Per victim's queue: its queues below the common one, and whether it may fall to its fair share, to its quota.
         self._known: dict[int, tuple[tuple[int, ...], bool, bool]] = {}
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the gang's own queue ends within its fair share or its quota; if not, nobody gives it anything."""
+        ends = [self.accounts.ends_within(self.row, self.asked, quota=quota) for quota in (False, True)]
+        return self.row != NONE and any(ends)
 
     def below(self, queue: int) -> tuple[int, ...]:
         """A victim's queue and those above it, as far as they are not the gang's own."""
@@ -96,6 +103,7 @@ class Rights:
         self.action, self._number, self.terms = action, number, terms
         self.table, self.snapshot, self.disruptions = table, snapshot, disruptions
 
+    @once
     def candidates(self) -> Numbers:
         """The units that may be taken at all, each judged by itself."""
         table = self.table
@@ -104,27 +112,27 @@ class Rights:
             mask &= (table.queue == self.terms.row) & (table.priority < self.snapshot.gangs[self._number].priority)
         elif self.action == Action.RECLAIM:
             mask &= (table.queue != self.terms.row) & (table.queue != NONE)
-            for queue in np.unique(table.queue[mask]).tolist():
-                if not self.terms.may_give(queue, self.terms.asked, {}):
-                    mask &= table.queue != queue
+            queues = np.unique(table.queue[mask]).tolist()
+            able = [queue for queue in queues if self.terms.may_give(queue, self.terms.asked, {})]
+            mask &= np.isin(table.queue, able)
         else:
             mask &= table.controlled & table.returns
-        return np.flatnonzero(mask & ~self._protected(mask))
+        return np.flatnonzero(mask & ~self._protected())
 
-    def _protected(self, mask: Flags) -> Flags:
+    def _protected(self) -> Flags:
         """Minimums of gangs that have not run for as long as their queue promises."""
         table, queues, snapshot = self.table, self.snapshot.queues, self.snapshot
-        found = np.zeros(len(table), dtype=bool)
         if not any(queues.preempt_min_runtime_ns) and not any(queues.reclaim_min_runtime_ns):
-            return found
-        for number in np.flatnonzero(mask & (table.kind == UnitKind.WHOLE_GANG)).tolist():
-            gang, queue = snapshot.gangs[table[number].gang], int(table.queue[number])
-            if queue == NONE or not gang.started_ns:
-                continue
-            inside = queue == self.terms.row
-            runtimes = queues.preempt_min_runtime_ns if inside else queues.reclaim_min_runtime_ns
-            found[number] = snapshot.now_ns - gang.started_ns < runtimes[queue]
-        return found
+            return np.zeros(len(table), dtype=bool)
+        # The last entry is for gangs without a queue, which nobody protects.
+        inside, outside = (
+            np.array([*runtimes, 0], dtype=np.int64)[table.queue]
+            for runtimes in (queues.preempt_min_runtime_ns, queues.reclaim_min_runtime_ns)
+        )
+        runtime = np.where(table.queue == self.terms.row, inside, outside)
+        young = (table.started_ns > 0) & (snapshot.now_ns - table.started_ns < runtime)
+        protected: Flags = young & (table.kind == UnitKind.WHOLE_GANG)
+        return protected
 
     def legal(self, bundles: Iterable[Sequence[int]]) -> Iterator[list[int]]:
         """Those of the bundles that may go one after the other, whole or not at all; one that may not is left out."""

@@ -54,6 +54,7 @@ class Table:
         kinds = np.full(self._rigid, int(UnitKind.WHOLE_GANG))
         self.kind: Numbers = np.concatenate([kinds, _column(unit.kind for unit in others)])
         priorities, created = _column(gang.priority for gang in gangs), _column(gang.created_ns for gang in gangs)
+        self.started_ns: Numbers = _column(gang.started_ns for gang in gangs)[self.gang]
         self.priority: Numbers = priorities[self.gang]
         self.queue: Numbers = snapshot.queue_of[self.gang]
         numbers = np.arange(len(self.gang))
@@ -159,6 +160,11 @@ class Table:
 
     def is_legal(self, gang: int, numbers: Collection[int]) -> bool:
         """Whether these units of a gang may go together, after what has gone already."""
+        found = self._snapshot.gangs[gang]
+        single = all(self.kind[number] == UnitKind.SURPLUS_POD for number in numbers)
+        if single and len(found.tree.nodes) == 1 and gang not in self.gone:
+            # Without a tree it is a number.
+            return found.present[0] - len(numbers) >= found.tree.nodes[0].minimum
         units = [self[number] for number in numbers]
         spots = {spot for unit in units for spot in unit.pods} | self.gone.get(gang, set())
         whole = {unit.row for unit in units if unit.kind >= UnitKind.SURPLUS_CHILD} | self._went.get(gang, set())
@@ -235,6 +241,11 @@ def _surplus(number: int, gang: Gang, firm: bool) -> Iterator[Unit]:
     tree, met = gang.tree, gang.satisfied
     kept = core_counts(gang) if firm else {}
     core_rows = core(tree, _placed(gang), _succeeded(gang), gang.was_core).nodes if firm else ()
+    # Children that are satisfied beyond what a tree node needs.
+    extra = [-node.minimum for node in tree.nodes]
+    for row, node in enumerate(tree.nodes):
+        if node.parent != NONE and met[row]:
+            extra[node.parent] += 1
     whole = list(met)
     for row, node in enumerate(tree.nodes):
         whole[row] = whole[row] and (node.parent == NONE or whole[node.parent])
@@ -250,10 +261,8 @@ def _surplus(number: int, gang: Gang, firm: bool) -> Iterator[Unit]:
         if not node.children and gang.present[row] > node.minimum:
             places = range(len(below) - 1, kept.get(row, 0) - 1, -1)
             yield from (Unit(number, UnitKind.SURPLUS_POD, row, ((row, at),)) for at in places)
-        if row and not (firm and core_rows[row]):
-            parent = tree.nodes[node.parent]
-            if sum(met[child] for child in parent.children) > parent.minimum and node.minimum > 0:
-                yield Unit(number, UnitKind.SURPLUS_CHILD, row, tuple(below))
+        if row and not (firm and core_rows[row]) and extra[node.parent] > 0 and node.minimum > 0:
+            yield Unit(number, UnitKind.SURPLUS_CHILD, row, tuple(below))
 
 
 def _age_of(gang: Gang, unit: Unit) -> int:
@@ -289,7 +298,12 @@ def stands(gang: Gang, gone: Collection[Spot], whole: Collection[int]) -> bool:
     meant = [row in whole for row in range(len(left))]
     for row, node in enumerate(gang.tree.nodes):
         meant[row] = meant[row] or (node.parent != NONE and meant[node.parent])
-    columns = zip(gang.satisfied, after, left, meant, strict=True)
+    # Inside a child that is broken already nothing has to stay as it is.
+    matters = list(gang.satisfied)
+    for row, node in enumerate(gang.tree.nodes):
+        if gang.satisfied[0] and node.parent != NONE and not matters[node.parent]:
+            matters[row] = False
+    columns = zip(matters, after, left, meant, strict=True)
     return all(now or not before or (goes and not pods) for before, now, pods, goes in columns)
 
 

@@ -7,7 +7,7 @@ be spared is spared. In both cases nobody goes who could stay.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, combinations, islice, product
+from itertools import chain, combinations, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.bundles import Bundles, bundles_of
+from muster.plan.choices import ranked
 from muster.plan.homes import Homes, rehome, together
 from muster.plan.ledger import Taking
 from muster.plan.outcome import UnitKind
@@ -89,7 +90,7 @@ class Search:
 
     def find(self) -> Found | None:
         """The best victims that were found, or None."""
-        pool = self._relevant(self.question.rights.candidates())
+        pool = self._relevant(self.question.rights.candidates)
         surplus = pool[self.table.kind[pool] < UnitKind.WHOLE_GANG]
         for stage in (surplus, pool) if len(surplus) < len(pool) else (pool,):
             found = self._best_of(stage) if len(stage) and self._fits(stage) else None
@@ -160,7 +161,7 @@ class Search:
         """Every choice, the best ranked first: the first that is allowed and enough is the best there is."""
         numbers = pool[np.argsort(self.table.age[pool])].tolist()
         too_little: list[int] = []
-        for chosen in _ranked(numbers, self.table):
+        for chosen in ranked(numbers, self.table, self._may_be_enough(numbers)):
             if any(chosen & ~other == 0 for other in too_little):
                 continue
             some = [number for at, number in enumerate(numbers) if chosen >> at & 1]
@@ -170,6 +171,24 @@ class Search:
                 return Found(tuple(some), self._homes, len(pool), not self._missed, self._takings)
             too_little.append(chosen)
         return None
+
+    def _may_be_enough(self, numbers: Sequence[int]) -> Flags:
+        """Per choice, as bits: whether it frees enough of everything, were it in the right place."""
+        ledger, table = self.engine.ledger, self.table
+        waiting = self.question.progress.gang.waiting
+        useful = np.zeros(len(self.snapshot.nodes), dtype=bool)
+        need = np.zeros(ledger.asks.shape[1], dtype=np.int64)
+        for batch, pods in self.question.counts.items():
+            useful |= self.snapshot.allowed[waiting[batch].shape]
+            need += ledger.asks[waiting[batch].shape].astype(np.int64) * pods
+        free = ledger.free[:, useful].clip(min=0).sum(axis=1, dtype=np.int64)
+        freed = np.zeros((len(numbers), len(need)), dtype=np.int64)
+        for at, number in enumerate(numbers):
+            rows = table.rows([number])
+            freed[at] = ledger.asks[table.shape[rows[useful[table.node[rows]]]]].sum(axis=0, dtype=np.int64)
+        bits = (np.arange(2 ** len(numbers))[:, None] >> np.arange(len(numbers))) & 1
+        enough: Flags = ((bits @ freed + free >= need) | (need == 0)).all(axis=1)
+        return enough
 
     def _many(self, pool: Numbers) -> Found | None:
         """A good choice among many."""
@@ -364,14 +383,14 @@ class Search:
         found = {number: -1 - number for number in units}
         if not len(alike):
             return found
-        self._give(units)
         nodes = table.node[alike]
         gang = self.question.progress.gang
+        self._give(units)
         columns = [*ledger.free[:, nodes], table.shape[alike]]
+        self._take_back()
         columns += [self.snapshot.allowed[shape][nodes] for shape in {batch.shape for batch in gang.waiting}]
         for topology in {hold.topology for hold in gang.holds}:
             columns += [level.domain_of[nodes] for level in self.snapshot.topologies[topology].levels]
-        self._take_back()
         _, classes = np.unique(np.array(columns), axis=1, return_inverse=True)
         found.update(zip(table.unit[alike].tolist(), classes.ravel().tolist(), strict=True))
         return found
@@ -446,37 +465,3 @@ class Search:
 
 def _flat(bundles: Sequence[Sequence[int]]) -> list[int]:
     return [number for bundle in bundles for number in bundle]
-
-
-def _ranked(numbers: Sequence[int], table: Table) -> list[int]:
-    """All choices of some units, as bits, in the order of their rank. The units stand in the order of their age.
-
-    Of two choices the one whose oldest is younger is better; which is to say, the one that is the smaller number.
-    """
-    spots: dict[tuple[int, int, int], int] = {}
-    pods, kinds, priorities = [0], [0], [-(2**62)]
-    for number in numbers:
-        unit = table[number]
-        mine = 0
-        for leaf, at in table.spots(number):
-            mine |= 1 << spots.setdefault((unit.gang, leaf, at), len(spots))
-        kind, priority = int(table.kind[number]), int(table.priority[number])
-        pods += [before | mine for before in pods]
-        kinds += [max(before, kind) for before in kinds]
-        priorities += [max(before, priority) for before in priorities]
-    whole = UnitKind.WHOLE_GANG
-
-    def rank(chosen: int) -> tuple[bool, int, int, int, int]:
-        kind = kinds[chosen]
-        return kind == whole, priorities[chosen], kind, pods[chosen].bit_count(), chosen
-
-    return sorted(_choices(numbers, table), key=rank)
-
-
-def _choices(numbers: Sequence[int], table: Table) -> Iterator[int]:
-    """All choices of some units, as bits; of units that are alike the youngest go first."""
-    classes: dict[object, list[int]] = {}
-    for at, number in enumerate(numbers):
-        classes.setdefault(table.alike(number), []).append(1 << at)
-    beginnings = [list(accumulate(bits, initial=0)) for bits in classes.values()]
-    return (chosen for parts in product(*beginnings) if (chosen := sum(parts)))

@@ -18,6 +18,8 @@ from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
 from muster.snapshot.world import Key, PodFacts, Port, State, World, allocatable_of, shape_of
 
+# More than this no pod costs its queue, in thousandths of a core, bytes or devices.
+_MOST_CHARGED = 2**45
 # Shapes that nobody has any more are forgotten when there are so many.
 _MOST_SHAPES = 20_000
 
@@ -265,7 +267,8 @@ def _charges(asks: Amounts, resources: Sequence[str]) -> Amounts:
     for column, resource in enumerate(resources):
         if charge_of(resource) != NONE:
             found[:, charge_of(resource)] += asks[:, column]
-    return found
+    # Nobody has that much, and sums over all pods of a gang stay within 64 bits.
+    return np.minimum(found, _MOST_CHARGED)
 
 
 def ports_taken(ports: Sequence[Port], columns: dict[Port, int]) -> set[int]:

@@ -1,0 +1,42 @@
+"""Every choice of a few units, in the order of how much harm it does (SPEC §8)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, product
+
+from muster.plan.outcome import UnitKind
+from muster.plan.units import Flags, Table
+
+
+def ranked(numbers: Sequence[int], table: Table, enough: Flags) -> list[int]:
+    """All choices of some units that may be enough, as bits, in the order of their rank.
+
+    The units stand in the order of their age.
+    Of two choices the one whose oldest is younger is better; which is to say, the one that is the smaller number.
+    """
+    spots: dict[tuple[int, int, int], int] = {}
+    pods, kinds, priorities = [0], [0], [-(2**62)]
+    for number in numbers:
+        unit = table[number]
+        mine = 0
+        for leaf, at in table.spots(number):
+            mine |= 1 << spots.setdefault((unit.gang, leaf, at), len(spots))
+        kind, priority = int(table.kind[number]), int(table.priority[number])
+        pods += [before | mine for before in pods]
+        kinds += [max(before, kind) for before in kinds]
+        priorities += [max(before, priority) for before in priorities]
+    whole = UnitKind.WHOLE_GANG
+
+    def rank(chosen: int) -> tuple[bool, int, int, int, int]:
+        kind = kinds[chosen]
+        return kind == whole, priorities[chosen], kind, pods[chosen].bit_count(), chosen
+
+    return sorted((chosen for chosen in _choices(numbers, table) if enough[chosen]), key=rank)
+
+
+def _choices(numbers: Sequence[int], table: Table) -> Iterator[int]:
+    """All choices of some units, as bits; of units that are alike the youngest go first."""
+    classes: dict[object, list[int]] = {}
+    for at, number in enumerate(numbers):
+        classes.setdefault(table.alike(number), []).append(1 << at)
+    beginnings = [list(accumulate(bits, initial=0)) for bits in classes.values()]
+    return (chosen for parts in product(*beginnings) if (chosen := sum(parts)))

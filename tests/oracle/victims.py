@@ -197,9 +197,26 @@ class Cluster:
             if one.pod in going and self.safe(gang, one.action, self.gangs[one.beneficiary], going):
                 wrong.append(f"{gang.name} has not run for long enough to lose its minimum by {one.action}")
                 break
+        wrong += self._of_moves(gang, done)
         stale = done.going(STALE) & mine
         left = [member for member in gang.placed if member.name not in going]
         return wrong + (self._of_stale(gang, stale, [*left, *bound]) if stale else [])
+
+    def _of_moves(self, gang: Gang, done: Done) -> list[str]:
+        """Whether moved pods may go where they are sent, and do not tear apart what lies together."""
+        problem, wrong = gang.problem, []
+        to = {one.pod: one.to for one in done.evicted if one.to and self.gang_of[one.pod] is gang}
+        for member in problem.members:
+            if member.name in to and not problem.may_go(member, problem.machines[to[member.name]]):
+                wrong.append(f"{member.name} may not go to {to[member.name]}")
+        stays = [one for one in problem.members if one.name not in done.going(*ACTIONS) or one.name in to]
+        for together in problem.together if to else ():
+            before = problem.domains(together, {})
+            nodes = {to.get(one.name, one.node) for one in stays if one.leaf in together.leaves} & set(problem.machines)
+            after = {problem.domain(together, problem.machines[node]) for node in nodes}
+            if len(before) == 1 and (len(after) > 1 or None in after):
+                wrong.append(f"{gang.name} is torn apart: {sorted(map(str, after))}")
+        return wrong
 
     def safe(self, gang: Gang, action: str, beneficiary: Gang, going: Collection[str]) -> bool:
         """Whether the gang's minimum would go, and is protected by its start."""

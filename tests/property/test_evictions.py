@@ -87,7 +87,10 @@ def specs(draw: st.DrawFn, most: int) -> tuple[Objects, dict[str, int]]:
 
 @st.composite
 def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
-    """A small cluster that running gangs fill but for some holes, and who waits: `g`, and with two of them `h`."""
+    """A small cluster that running gangs fill but for some holes, and who waits: `g`, and with two of them `h`.
+
+    With two of them more goes on: running gangs want more, lose pods, were core or stale before; nodes are cordoned.
+    """
     names = [f"n{index}" for index in range(draw(st.integers(2, 6 if waiting > 1 else 4)))]
     used = dict.fromkeys(names, 0)
     queues = draw(queue_trees())
@@ -108,13 +111,23 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
         gang(name, spec, CLASSES, KINDS)
         if one_in(draw, 4):
             history[name]["started"] = draw(st.sampled_from([-30, -90]))
+        if waiting > 1 and one_in(draw, 4):
+            history[name]["core"] = [leaf for leaf in leaves if leaf and draw(st.booleans())]
+        if waiting > 1 and one_in(draw, 5):
+            history[name]["stale"] = {draw(st.sampled_from(["", *leaves])): draw(st.sampled_from([-70, -10]))}
+        if one_in(draw, 5):
+            gangs[name]["topologyConstraint"] = {"topology": "dc", "requiredTopologyLevel": "rack"}
         for leaf, minimum in leaves.items():
             size = draw(st.sampled_from([1, 1, 1, 2]))
+            if waiting > 1 and one_in(draw, 4):
+                pods.append({"gang": name, "name": f"w{len(pods)}-{name}{leaf}", "gpus": size, **_leaf(leaf)})
             for _ in range(minimum + draw(st.sampled_from([0, 0, 0, 0, 1, 1, 1, 2, -1]))):
                 if len(pods) < most:
                     where = draw(st.sampled_from(names))
                     used[where] += size
                     pods.append(_pod(draw, name, leaf, len(pods), size, where))
+                    if waiting > 1 and one_in(draw, 12):
+                        pods[-1]["terminating"] = True
     for name in ["g", "h"][:waiting]:
         spec, leaves = draw(specs(2))
         gang(name, spec, ["", "train", "build-preemptible", "build-preemptible"], ["preemptible"] * 5 + KINDS[-2:])
@@ -127,11 +140,18 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
             for number in range(minimum):
                 pods.append({"gang": name, "name": f"{name}{leaf}{number}", "gpus": size, **_leaf(leaf)})
     holes = [draw(st.sampled_from([0, 0, 0, 1, 1, 2])) for _ in names]
+    shut = [waiting > 1 and one_in(draw, 12) for _ in names]
     budgets = {"web": {"selects": {"app": "web"}, "allowed": draw(st.integers(0, 1))}} if one_in(draw, 6) else {}
     return {
         "topologies": {"dc": ["zone", "rack"]},
         "nodes": [
-            {"name": name, "gpus": used[name] + hole, "zone": "z", "rack": f"r{index % 2}"}
+            {
+                "name": name,
+                "gpus": used[name] + hole,
+                "zone": "z",
+                "rack": f"r{index % 2}",
+                **({"cordoned": True} if shut[index] else {}),
+            }
             for index, (name, hole) in enumerate(zip(names, holes, strict=True))
         ],
         "queues": queues,

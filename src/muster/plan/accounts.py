@@ -37,7 +37,11 @@ class Accounts:
         self._limit: list[list[int]] = self.queues.limit.tolist()
         self._quota: list[list[int]] = self.queues.quota.tolist()
         # Whether some queue of the path has an end.
-        self._ends = [self._with_end(row) for row in range(names)]
+        self._ends: list[bool] = []
+        for row in range(names):
+            parent = self.queues.parent_of[row]
+            own = min(*self._limit[row], *self._quota[row]) < UNLIMITED
+            self._ends.append(own or (parent != NONE and self._ends[parent]))
         self.restart()
 
     def restart(self) -> None:
@@ -51,10 +55,6 @@ class Accounts:
 
     def _nothing(self) -> list[list[int]]:
         return [[0] * len(CHARGES) for _ in self.queues.names]
-
-    def _with_end(self, row: int) -> bool:
-        path = self.queues.paths[row]
-        return any(self._limit[at][c] < UNLIMITED or self._quota[at][c] < UNLIMITED for at in path for c in _EACH)
 
     def _add_up(self) -> None:
         """What placed pods hold, and what ready gangs ask for."""
@@ -136,12 +136,12 @@ class Accounts:
                 allocated[c] += sign * amount[c]
                 kept[c] += sign * firm[c]
 
-    def await_(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> None:
+    def await_(self, row: int, amount: Sequence[int], firm: Sequence[int], sign: int = 1) -> None:
         """Something that is charged is only nominated: it counts while the cycle goes on, and not in what is placed."""
         for at in self.queues.paths[row]:
             for c in _EACH:
-                self._awaited[at][c] += amount[c]
-                self._awaited_firm[at][c] += firm[c]
+                self._awaited[at][c] += sign * amount[c]
+                self._awaited_firm[at][c] += sign * firm[c]
 
     def refusal(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> Refused | None:
         """The first queue, from the gang's own upwards, that does not allow so much more; None when all do.
@@ -188,6 +188,10 @@ class Accounts:
             if each[c] > 0
         ]
         return max(0, min(counts, default=2**31))
+
+    def is_over(self, row: int) -> bool:
+        """Whether a queue, or one above it, holds more than its limit."""
+        return any(self.allocated[at][c] > self._limit[at][c] for at in self.queues.paths[row] for c in _EACH)
 
     def ends_within(self, row: int, amount: Sequence[int], *, quota: bool) -> bool:
         """Whether one queue, with so much more, stays within its quota or its fair share."""
@@ -243,7 +247,7 @@ def minimum_of(gang: Gang, row: int) -> dict[int, int]:
         at = open_rows.pop()
         node = nodes[at]
         if not node.children:
-            found[at] = node.minimum
+            found[at] = max(0, node.minimum - (gang.counts[at].succeeded if at in gang.counts else 0))
         open_rows += [child for child in node.children if gang.satisfied[child]][: node.minimum]
     return found
 

@@ -54,31 +54,55 @@ class Books:
         self.at_once = Engine(snapshot, Ledger(snapshot), strategy)
         # Room that terminating and evicted pods still hold can be waited for.
         self.soon: Engine | None = None
-        self.reserved = Reserved(snapshot)
+        self.accounts = Accounts(snapshot)
+        self.reserved = Reserved(snapshot, self._admits)
+        # Gangs that were nominated count in their queues until their turn.
+        self._counted: set[int] = set()
+        for number, mine in self.reserved.nominations():
+            self._charge_reserved(number, mine, 1)
         self.reserved.serve(self.at_once)
         if snapshot.releasing.any():
             self.open_soon()
         self.checker = Checker(snapshot)
-        self.accounts = Accounts(snapshot)
-        self._charge_kept()
         self._actions = actions
         self.evictor = Evictor(snapshot, self.accounts, actions)
         self.states: dict[int, State] = {}
         self.placements: list[Placement] = []
         self.evictions: list[Eviction] = []
-        # Where the ledger of the engine that was asked last stood before.
-        self._mark = 0
         # Pods that go in this cycle, by gang.
         self.gone: dict[int, set[Spot]] = {}
 
-    def _charge_kept(self) -> None:
-        """Whoever was moved and has not come back still counts in its queue."""
-        for number, kept in self.reserved.kept.items():
-            row = self.queue_of(self._snapshot.gangs[number])
-            if row != NONE:
-                cost = self.accounts.cost((one.shape, 1) for one in kept)
-                self.accounts.charge(row, cost, NOTHING)
-                self.accounts.await_(row, cost, NOTHING)
+    def _admits(self, number: int, shape: int) -> bool:
+        """Whoever was moved and has not come back still counts in its queue, as long as that has place for it."""
+        row, cost = self.queue_of(self._snapshot.gangs[number]), self.accounts.cost([(shape, 1)])
+        if row == NONE:
+            return True
+        if self.accounts.refusal(row, cost, NOTHING) is not None:
+            return False
+        self.accounts.charge(row, cost, NOTHING)
+        self.accounts.await_(row, cost, NOTHING)
+        return True
+
+    def release(self, number: int) -> list[tuple[int, Taking]]:
+        """The room that was set aside for a gang is there again, and its queue has place for it; gives what it was."""
+        reserved = self.reserved.release(number)
+        if number in self._counted:
+            self._charge_reserved(number, reserved, -1)
+        return reserved
+
+    def _charge_reserved(self, number: int, reserved: Sequence[tuple[int, Taking]], sign: int) -> None:
+        gang = self._snapshot.gangs[number]
+        row = self.queue_of(gang)
+        if row == NONE:
+            return
+        counts = Counter[int]()
+        for batch, taking in reserved:
+            counts[batch] += int(taking.counts.sum())
+        cost = self.accounts.cost((gang.waiting[batch].shape, pods) for batch, pods in counts.items())
+        firm = self.accounts.firm_more(Progress(gang, self._snapshot), counts, cost)
+        self.accounts.charge(row, cost, firm, sign)
+        self.accounts.await_(row, cost, firm, sign)
+        (self._counted.add if sign > 0 else self._counted.discard)(number)
 
     def recover(self) -> None:
         """After a defect of ours in the middle of a turn: room and queues anew from what was decided before it."""
@@ -97,7 +121,11 @@ class Books:
             for taking in self._places_of(self.evictions):
                 soon.ledger.give_back(taking)
         self.accounts.restart()
-        self._charge_kept()
+        for number, moved in self.reserved.kept.items():
+            for one in moved:
+                self._admits(number, one.shape)
+        for number, mine in self.reserved.nominations():
+            self._charge_reserved(number, mine, 1)
         self._charge_again(placed)
         self.evictor = Evictor(self._snapshot, self.accounts, self._actions)
         self.evictor.take((), self.evictions)
@@ -157,32 +185,25 @@ class Books:
         cost = self.accounts.cost((waiting[batch].shape, pods) for batch, pods in counts.items())
         return self.accounts.refusal(row, cost, self.accounts.firm_more(progress, counts, cost))
 
-    def ask(self, state: State, engine: Engine, ask: Ask) -> Attempt:
-        """An attempt; a defect of ours costs one gang its turn, and is told; never the cycle."""
-        mark = self._mark = engine.ledger.mark()
-        try:
-            return ask(engine)
-        except Exception as error:
-            engine.ledger.rewind(mark)
-            state.tell(error)
-            return Attempt(None)
+    def bind(self, state: State, ask: Ask) -> Attempt:
+        """An attempt in the room that is there now."""
+        mark = self.at_once.ledger.mark()
+        return self._commit(state, ask(self.at_once), self.at_once, mark, nominated=False)
 
-    def bind(self, state: State, attempt: Attempt) -> Attempt:
-        """What was taken of the room that is there now."""
-        return self._commit(state, attempt, self.at_once, self.soon, nominated=False)
-
-    def nominate(self, state: State, attempt: Attempt) -> Attempt:
-        """What was taken of the room that will be there."""
-        return self._commit(state, attempt, self.open_soon(), self.at_once, nominated=True)
+    def nominate(self, state: State, ask: Ask) -> Attempt:
+        """An attempt in the room that will be there."""
+        soon = self.open_soon()
+        mark = soon.ledger.mark()
+        return self._commit(state, ask(soon), soon, mark, nominated=True)
 
     def renew(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> Attempt | None:
         """Room that was reserved in an earlier cycle: bound if it is there, else nominated again, else None."""
         for nominated in (False, True):
-            self._mark = self.at_once.ledger.mark()
+            mark = self.at_once.ledger.mark()
             for _, taking in reserved:
                 self.at_once.ledger.take(taking)
             attempt = Attempt(tuple(reserved))
-            found = self._commit(state, attempt, self.at_once, self.soon, nominated=nominated, certain=False)
+            found = self._commit(state, attempt, self.at_once, mark, nominated=nominated, certain=False)
             if found.takings is not None:
                 return found
         return None
@@ -194,14 +215,14 @@ class Books:
         for taking in leaving:
             soon.ledger.give_back(taking)
         soon.refuted.clear()
-        self._mark = soon.ledger.mark()
+        mark = soon.ledger.mark()
         off = [] if sacrifice.action == Action.CONSOLIDATE else self._discharge(sacrifice.evictions)
         attempt = sacrifice.ask(Engine(self._snapshot, soon.ledger, self._strategy))
         found = attempt
         if attempt.takings is None:
             state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail="it does not fit where others were to go"))
         else:
-            found = self._commit(state, attempt, soon, self.at_once, nominated=True, evictions=sacrifice.evictions)
+            found = self._commit(state, attempt, soon, mark, nominated=True, evictions=sacrifice.evictions)
         if found.takings is None:
             for row, cost, firm in off:
                 self.accounts.charge(row, cost, firm)
@@ -292,7 +313,7 @@ class Books:
         state: State,
         attempt: Attempt,
         engine: Engine,
-        other: Engine | None,
+        mark: int,
         *,
         nominated: bool,
         certain: bool = True,
@@ -300,13 +321,14 @@ class Books:
     ) -> Attempt:
         """The decision stands when the checker finds nothing wrong with it; otherwise it never was.
 
-        When we were certain of it, that is a defect and is told.
+        The ledger goes back to the mark then. When we were certain of it, that is a defect and is told.
         """
-        assert attempt.takings is not None
+        if attempt.takings is None:
+            return attempt
         placements = _placements(state, attempt, nominated=nominated)
         faults = self.checker.faults(state.number, placements, evictions)
         if faults:
-            engine.ledger.rewind(self._mark)
+            engine.ledger.rewind(mark)
             if certain:
                 state.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=faults[0]))
             return Attempt(None)
@@ -318,9 +340,10 @@ class Books:
                 state.progress.reserve(placement.batch, placement.nodes)
             else:
                 state.progress.place(placement.batch, placement.nodes)
-        if other is not None:
-            for _, taking in attempt.takings:
-                other.ledger.take(taking)
+        for other in (self.at_once, self.soon):
+            if other is not None and other is not engine:
+                for _, taking in attempt.takings:
+                    other.ledger.take(taking)
         if nominated:
             row = min(state.gang.waiting[batch].leaf for batch, _ in attempt.takings) if was_whole else 0
             waits = Reason(Code.WAITING_FOR_ROOM, row, surplus=was_whole)

@@ -124,7 +124,7 @@ class _Cycle:
         budget = self._may_spend(steps, gang)
         if known is not None and (known.proof is not None or steps > self._policy.steps_per_gang * _MOST_PATIENCE):
             # Nothing has changed for it, except perhaps whom it may ask to go.
-            self._books.reserved.release(state.number)
+            self._books.release(state.number)
             attempt, said = Attempt(None, known.proof), known
         else:
             attempt = self._nominated_before(state) or self._try(
@@ -140,7 +140,7 @@ class _Cycle:
 
     def _nominated_before(self, state: State) -> Attempt | None:
         """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
-        reserved, progress = self._books.reserved.release(state.number), state.progress
+        reserved, progress = self._books.release(state.number), state.progress
         if not reserved or Action.ALLOCATE not in self._policy.actions:
             return None
         present = list(progress.present)
@@ -158,7 +158,7 @@ class _Cycle:
         Where other queues are in line, no more at a time than the queue is due; whether there is more is told.
         """
         progress, books = state.progress, self._books
-        reserved = books.reserved.release(state.number)
+        reserved = books.release(state.number)
         if state.verdict is not Verdict.PLACED or not satisfied(progress.gang.tree, progress.present)[0]:
             return False
         if reserved:
@@ -291,13 +291,10 @@ class _Cycle:
         books = self._books
         if Action.ALLOCATE not in self._policy.actions:
             return Attempt(None)
-        attempt = books.ask(state, books.at_once, ask)
-        if attempt.takings is not None:
-            return books.bind(state, attempt)
-        if books.soon is None or is_refused(attempt.proof):
+        attempt = books.bind(state, ask)
+        if attempt.takings is not None or books.soon is None or is_refused(attempt.proof):
             return attempt
-        later = books.ask(state, books.soon, ask)
-        return books.nominate(state, later) if later.takings is not None else later
+        return books.nominate(state, ask)
 
     def _displace(
         self, state: State, failed: Attempt, row: int, *, surplus: bool, batch: int = NONE, pods: int = 1
@@ -321,28 +318,24 @@ class _Cycle:
             self._spent(state, budget)
             return attempt
 
-        if Action.ALLOCATE not in self._policy.actions and self._fits_as_it_is(state, partial(ask, progress=progress)):
+        if Action.ALLOCATE not in self._policy.actions and self._fits_as_it_is(partial(ask, progress=progress)):
             return None
         choices = [{batch: pods}] if batch != NONE else books.at_once.wanted(progress, row, _MOST_CHOICES)
         wanted = Wanted(state.number, progress, row, choices, ask, surplus)
         if not books.evictor.may_ask(wanted):
             return None
-        try:
-            sacrifice = books.evictor.find(wanted, books.open_soon())
-        except Exception as error:
-            state.tell(error)
-            return None
+        sacrifice = books.evictor.find(wanted, books.open_soon())
         if sacrifice is None:
             return None
         found = books.evict(state, sacrifice)
         self._line.moved({books.queue_of(self._snapshot.gangs[one.gang]) for one in sacrifice.evictions})
         return found if found.takings is not None else None
 
-    def _fits_as_it_is(self, state: State, ask: Ask) -> bool:
+    def _fits_as_it_is(self, ask: Ask) -> bool:
         """Whether nobody has to go for it."""
         engine = self._books.open_soon()
         mark = engine.ledger.mark()
-        found = self._books.ask(state, engine, ask).takings is not None
+        found = ask(engine).takings is not None
         engine.ledger.rewind(mark)
         return found
 
@@ -369,17 +362,22 @@ class _Cycle:
         snapshot, books = self._snapshot, self._books
         for number in snapshot.broken:
             gang, state = snapshot.gangs[number], books.states.get(number)
-            if number in books.gone:
-                continue
-            present = state.progress.present if state is not None else gang.present
-            clocks = list(clocks_of(gang, present, snapshot.now_ns, self._recall.last_ns))
+            clocks = list(clocks_of(gang, self._present(number), snapshot.now_ns, self._recall.last_ns))
             if clocks:
                 self._clocks[number] = clocks
             invalid = any(issue.code == Code.INVALID for issue in gang.held)
             repaired = state is not None and state.nominated
-            if Action.STALE in self._policy.actions and not invalid and not repaired:
+            if Action.STALE in self._policy.actions and not invalid and not repaired and number not in books.gone:
                 for clock in clocks:
                     self._reap(number, clock)
+
+    def _present(self, number: int) -> list[int]:
+        """Per row: the pods of a leaf that are placed or succeeded after what was decided so far."""
+        state = self._books.states.get(number)
+        present = list(state.progress.present if state is not None else self._snapshot.gangs[number].present)
+        for leaf, _ in self._books.gone.get(number, ()):
+            present[leaf] -= 1
+        return present
 
     def _reap(self, number: int, clock: Clock) -> None:
         """Everything below a tree node whose time is up, if disruption budgets allow it."""
@@ -389,9 +387,14 @@ class _Cycle:
             for leaf in gang.tree.leaves_below(clock.row)
             for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
         ]
-        if clock.due and books.evictor.is_undisturbed(pods) and not books.checker.faults_of_stale(pods):
-            books.evictor.take((), pods)
-            books.leave(pods)
+        if not clock.due or not books.evictor.is_undisturbed(pods):
+            return
+        faults = books.checker.faults_of_stale(pods)
+        if faults:
+            books.state(number).reasons.append(Reason(Code.SCHEDULER_ERROR, clock.row, detail=faults[0]))
+            return
+        books.evictor.take((), pods)
+        books.leave(pods)
 
     def plan(self) -> Plan:
         """Everything that was decided."""
@@ -418,9 +421,15 @@ class _Cycle:
     def _after_loss(self, number: int, tried: Outcome | None, evictions: Sequence[Eviction]) -> Outcome:
         """A gang that lost pods, or waits with less than it needs: what is left of it, and since when."""
         snapshot = self._snapshot
-        if tried is None or evictions:
-            gone = {(one.leaf, one.pod) for one in evictions}
+        gone = {(one.leaf, one.pod) for one in evictions}
+        if tried is None or (gone and not any(self._books.states[number].progress.used)):
             tried = outcome_of_untried(without(snapshot.gangs[number], gone), snapshot)
+        elif gone:
+            # Something of it was placed in this cycle, and something else goes.
+            left = self._books.states[number].progress.copy()
+            left.present = self._present(number)
+            rows_left = rows_of(left, frozenset())
+            tried = replace(tried, rows=rows_left, satisfied=rows_left[0].satisfied)
         rows = list(tried.rows)
         for clock in self._clocks.get(number, ()):
             rows[clock.row] = rows[clock.row]._replace(stale_since_ns=clock.since_ns)

@@ -11,7 +11,6 @@ from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.bundles import bundles_of, thinned
-from muster.plan.homes import Homes
 from muster.plan.outcome import Action, Eviction, UnitKind
 from muster.plan.problem import Part, Problem
 from muster.plan.progress import Bounds, Progress
@@ -127,7 +126,7 @@ class Evictor:
             placed = self._snapshot.gangs[one.gang].placed[one.leaf]
             for guard in placed.guards[one.pod] if placed.guards else ():
                 left[guard] -= 1
-        return min(left, default=0) >= 0 or left == self._disruptions
+        return min(left, default=0) >= 0
 
     def find(self, wanted: Wanted, engine: Engine) -> Sacrifice | None:
         """The victims of the first action that finds some; the engine's ledger is left as it was."""
@@ -346,12 +345,3 @@ class Evictor:
             placed = self._snapshot.gangs[eviction.gang].placed[eviction.leaf]
             for guard in placed.guards[eviction.pod] if placed.guards else ():
                 self._disruptions[guard] -= 1
-
-    @property
-    def disruptions(self) -> Sequence[int]:
-        """How many pods may still go, per disruption budget."""
-        return self._disruptions
-
-    def homes(self, evictions: Iterable[Eviction]) -> Homes:
-        """Where the successors of moved pods go."""
-        return {(one.gang, one.leaf, one.pod): one.to for one in evictions if one.to != -1}

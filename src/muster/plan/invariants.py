@@ -56,7 +56,8 @@ class Checker:
 
     def faults_of_stale(self, evictions: Sequence[Eviction]) -> list[str]:
         """The same for pods that go for nobody, because what they belong to is below its minimum."""
-        wrong = self._leaving.faults(evictions, stale=True)
+        after = {one.gang: self._present(one.gang) for one in evictions}
+        wrong = self._leaving.faults(evictions, stale=after)
         if not wrong:
             self._free_up(evictions, 1)
             self._leaving.enter(evictions)
@@ -311,18 +312,24 @@ class Checker:
         if gang in self._satisfied:
             # More pods do not make it less.
             return []
+        pods = self._present(gang)
+        for placement in placements:
+            pods[known.waiting[placement.batch].leaf] += len(placement.nodes)
+        if not satisfied(known.tree, pods)[0]:
+            return ["the gang is below its minimum after it"]
+        return []
+
+    def _present(self, gang: int) -> list[int]:
+        """Per row: the pods of a leaf that are placed, were bound in this cycle, or succeeded."""
+        known = self._snapshot.gangs[gang]
         pods = [0] * len(known.tree.nodes)
         for leaf, placed in known.placed.items():
             pods[leaf] += len(placed.nodes)
         for leaf, bound in self._counted.get(gang, {}).items():
             pods[leaf] += bound
-        for placement in placements:
-            pods[known.waiting[placement.batch].leaf] += len(placement.nodes)
         for leaf, counts in known.counts.items():
             pods[leaf] += counts.succeeded
-        if not satisfied(known.tree, pods)[0]:
-            return ["the gang is below its minimum after it"]
-        return []
+        return pods
 
     def _enter(self, gang: int, placements: Sequence[Placement]) -> None:
         known = self._snapshot.gangs[gang]

@@ -18,12 +18,13 @@ class Leaving:
         self._gone: dict[int, set[tuple[int, int]]] = {}
         self._disruptions = list(snapshot.disruptions)
 
-    def faults(self, evictions: Sequence[Eviction], *, stale: bool = False) -> list[str]:
+    def faults(self, evictions: Sequence[Eviction], *, stale: Mapping[int, Sequence[int]] | None = None) -> list[str]:
         """5. What is satisfied stays so, or all of it goes; no core, nothing that is not preemptible.
 
-        A stale tree node has lost its minimum already: there it is asked that all of it goes.
+        A stale tree node has lost its minimum already: there it is asked that all of it goes. `stale` are, per gang,
+        the pods of each leaf that are there after the cycle.
         """
-        wrong = self.stale_faults(evictions) if stale else []
+        wrong = self._stale_faults(evictions, stale) if stale is not None else []
         by_gang: dict[int, set[tuple[int, int]]] = {}
         for one in evictions:
             spot = (one.leaf, one.pod)
@@ -33,7 +34,7 @@ class Leaving:
         for number, spots in by_gang.items():
             gang = self._snapshot.gangs[number]
             gone = spots | self._gone.get(number, set())
-            if not stale:
+            if stale is None:
                 wrong += self._firm(gang, gone)
             if len(gone) < sum(len(placed.nodes) for placed in gang.placed.values()):
                 wrong += self._halved(gang, gone)
@@ -47,7 +48,7 @@ class Leaving:
         """Whether a pod has left."""
         return (leaf, pod) in self._gone.get(gang, ())
 
-    def stale_faults(self, evictions: Sequence[Eviction]) -> list[str]:
+    def _stale_faults(self, evictions: Sequence[Eviction], after: Mapping[int, Sequence[int]]) -> list[str]:
         """Everything below a tree node that lacks its minimum goes, and what is around it has its own."""
         wrong, rows = [], dict[tuple[int, int], set[tuple[int, int]]]()
         for one in evictions:
@@ -59,11 +60,11 @@ class Leaving:
                 for leaf in gang.tree.leaves_below(row)
                 for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
             }
-            around = gang.tree.nodes[row].parent
-            if spots != every or gang.satisfied[row]:
+            around, met = gang.tree.nodes[row].parent, satisfied(gang.tree, after[number])
+            if spots != every or met[row]:
                 wrong.append(f"{gang.key[1]} is healthy, or does not go whole")
             while around != NONE:
-                if not gang.satisfied[around]:
+                if not met[around]:
                     wrong.append(f"a part of {gang.key[1]} goes, and all of it lacks its minimum")
                 around = gang.tree.nodes[around].parent
         return wrong

@@ -49,7 +49,7 @@ class Lone:
             ahead = line.peek()
             if ahead is None or not ahead.is_like(turn):
                 return allowed, refused
-            if self._books.reserved.groups and gangs[ahead.gang].queue != gangs[turn.gang].queue:
+            if not self._books.reserved.is_empty and gangs[ahead.gang].queue != gangs[turn.gang].queue:
                 # What is set aside depends on the queue.
                 return allowed, refused
             line.pop()

@@ -120,16 +120,17 @@ class Line:
     def _next_queue(self) -> int | None:
         if not self._ranked:
             return NONE if self._waiting.get(NONE) else None
+        at = NONE
         while True:
-            at = NONE
             while (found := self._best_below(at)) is not None:
                 at = found
             if at == NONE:
                 return None
             if self._waiting.get(at):
                 return at
-            # Nobody is left here: it leaves the line.
-            heapq.heappop(self._ranked[self._accounts.queues.parent_of[at]])
+            # Nobody is left here: it leaves the line, and those around it are looked at again.
+            at = self._accounts.queues.parent_of[at]
+            heapq.heappop(self._ranked[at])
 
     def _best_below(self, parent: int) -> int | None:
         """The child that comes first; ranks that are out of date are put right on the way."""

@@ -4,7 +4,7 @@ It is open to higher priorities of the same queue, and closed to everybody else.
 otherwise who was reclaimed from would take back the room as soon as it is free.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -44,10 +44,11 @@ class _Group:
 class Reserved:
     """All reserved room of a cycle; `face` sets aside what a gang must not take."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, admits: Callable[[int, int], bool]) -> None:
+        """`admits` says whether a gang's queue has place for one more pod of a shape, and charges it then."""
         self._snapshot = snapshot
         # By queue, then by priority.
-        self.groups: dict[str, dict[int, _Group]] = {}
+        self._groups: dict[str, dict[int, _Group]] = {}
         self._engines: list[Engine] = []
         # Groups whose room is open at the moment: nobody has been tried yet, or one of higher priority is.
         self._open: list[_Group] = []
@@ -59,13 +60,14 @@ class Reserved:
         for number in snapshot.keeping:
             gang = snapshot.gangs[number]
             # Nobody knows since when: then it is somebody's invention.
-            kept = tuple(one for one in gang.kept if one.since_ns > 0 and not self._lapsed(one.since_ns))
-            if kept and not gang.held:
+            fresh = [one for one in gang.kept if one.since_ns > 0 and not self._lapsed(one.since_ns)]
+            kept = tuple(one for one in fresh if not gang.held and admits(number, one.shape))
+            if kept:
                 self.kept[number] = kept
                 self._enter(number, gang, _moved(kept))
 
     def _enter(self, number: int, gang: Gang, entries: Iterable[_Entry]) -> None:
-        groups = self.groups.setdefault(gang.queue, {})
+        groups = self._groups.setdefault(gang.queue, {})
         if gang.priority not in groups:
             groups[gang.priority] = _Group(gang.priority)
             self._open.append(groups[gang.priority])
@@ -86,8 +88,21 @@ class Reserved:
         """Their room is made anew."""
         self._engines = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is reserved for anybody."""
+        return not self._groups
+
+    def nominations(self) -> Iterable[tuple[int, list[tuple[int, Taking]]]]:
+        """Per gang that was nominated: its batches and where."""
+        for group in self._all():
+            for number, entries in group.entries.items():
+                mine = [(entry.batch, entry.taking) for entry in entries if entry.batch != NONE]
+                if mine:
+                    yield number, mine
+
     def _all(self) -> Iterable[_Group]:
-        return (group for groups in self.groups.values() for group in groups.values())
+        return (group for groups in self._groups.values() for group in groups.values())
 
     @property
     def anything(self) -> bool:
@@ -96,9 +111,9 @@ class Reserved:
 
     def face(self, gang: Gang) -> None:
         """From now on this gang, and those like it, are tried."""
-        if not self.groups:
+        if not self._groups:
             return
-        mine = self.groups.get(gang.queue, {})
+        mine = self._groups.get(gang.queue, {})
         opens = [group for group in mine.values() if group.priority < gang.priority]
         for group in self._open:
             if group not in opens:
@@ -123,7 +138,7 @@ class Reserved:
     def release(self, number: int) -> list[tuple[int, Taking]]:
         """The room that a gang was nominated to is there again; gives what it was, by batch."""
         gang = self._snapshot.gangs[number]
-        group = self.groups.get(gang.queue, {}).get(gang.priority)
+        group = self._groups.get(gang.queue, {}).get(gang.priority)
         entries = group.entries.get(number, []) if group is not None else []
         mine = [entry for entry in entries if entry.batch != NONE]
         if group is None or not mine:

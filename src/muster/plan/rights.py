@@ -116,7 +116,9 @@ class Rights:
             able = [queue for queue in queues if self.terms.may_give(queue, self.terms.asked, {})]
             mask &= np.isin(table.queue, able)
         else:
-            mask &= table.controlled & table.returns
+            queues = np.unique(table.queue[mask]).tolist()
+            full = [queue for queue in queues if queue != NONE and self.terms.accounts.is_over(queue)]
+            mask &= table.controlled & table.returns & ~np.isin(table.queue, full)
         return np.flatnonzero(mask & ~self._protected())
 
     def _protected(self) -> Flags:

@@ -193,6 +193,8 @@ class Table:
             self.there[self.first[number] : self.first[number] + self.pods[number]] = False
         for number in taken[taken >= self._rigid].tolist():
             unit = self[number]
+            if self.leaf[number] != NONE:
+                self.spare_pods[self.leaf == self.leaf[number]] -= 1
             self.gone.setdefault(unit.gang, set()).update(unit.pods)
             if unit.kind >= UnitKind.SURPLUS_CHILD:
                 self._went.setdefault(unit.gang, set()).add(unit.row)

@@ -324,7 +324,9 @@ class Search:
                 kept.update(dict.fromkeys(less))
                 for smaller in self._dearest(less):
                     self._drop(smaller, kept)
-        assert self._fits(kept)
+        # The last question is about these: its homes and takings are theirs.
+        fits = self._fits(kept)
+        assert fits
         return tuple(kept)
 
     def _dearest(self, units: Collection[int]) -> list[int]:
@@ -371,8 +373,9 @@ class Search:
                     chosen.append(other)
             choices = [chosen] if chosen else []
         for some in choices:
-            if self._is_whole(gang, [*others, *some]) and self._fits([*others, *some]):
-                return list(some) if self.question.rights.all_legal([*others, *some]) else []
+            both = [*others, *some]
+            if self._is_whole(gang, both) and self._fits(both) and self.question.rights.all_legal(both):
+                return list(some)
         return []
 
     def _classes(self, units: Sequence[int]) -> dict[int, int]:

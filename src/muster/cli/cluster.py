@@ -16,6 +16,7 @@ from muster.api.documents import Problem
 from muster.api.kinds import Kind, kind_of, read_core
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
+from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.validation import ERROR, WARNING, Judgement, Violation
 from muster.cli.files import Source, read_objects
@@ -196,6 +197,10 @@ def _apply(world: World, found: Any, errors: Sequence[Violation]) -> None:
         # Half of a waiting pod's rules could be the wrong half; what a placed one holds is held.
         if not errors or found.spec.node_name:
             world.apply(found)
+    elif isinstance(found, Queue):
+        # A wrong parent has reasons of its own.
+        errors = [error for error in errors if error.path != "spec.parentQueue"]
+        world.apply(found, error=_in_words(errors[0]) if errors else "")
     elif not (errors and isinstance(found, Topology)):
         world.apply(found)
 

@@ -99,7 +99,10 @@ def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool
         queues=_in_order(world.queues),
         priority_classes=_in_order(world.priority_classes),
         pod_disruption_budgets=_in_order(world.budgets),
-        invalid=[Broken(namespace=key[0], name=key[1], error=world.invalid[key]) for key in sorted(world.invalid)],
+        invalid=[
+            *(Broken(namespace="", name=name, error=error) for name, error in sorted(world.invalid_queues.items())),
+            *(Broken(namespace=key[0], name=key[1], error=world.invalid[key]) for key in sorted(world.invalid)),
+        ],
     )
     return _redacted(recording) if redact else recording
 
@@ -109,12 +112,15 @@ def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
     world = World(frozenset(schedulers))
     errors: dict[Key, str] = {(one.namespace, one.name): one.error for one in recording.invalid}
     plain = (
-        *(recording.topologies, recording.queues, recording.priority_classes),
+        *(recording.topologies, recording.priority_classes),
         *(recording.pod_disruption_budgets, recording.nodes, recording.pods),
     )
     for objects in plain:
         for found in objects:
             world.apply(found)
+    for queue in recording.queues:
+        # A queue has no namespace.
+        world.apply(queue, error=errors.get(("", queue.metadata.name), ""))
     for group in recording.pod_groups:
         key = (group.metadata.namespace or "default", group.metadata.name)
         world.apply(group, error=errors.get(key, ""))

@@ -22,7 +22,7 @@ _LONG_NAME, _LONG_PATH = 40, 60
 # what a queue does not allow, what never fits as it is written, what more room would mend, and last what time mends.
 PRECEDENCE = (
     *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
-    *(Code.QUEUE_CYCLE, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
+    *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
     *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, Code.NOT_TRIED, Code.EVICTED, Code.WAITING_FOR_PODS),
     *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
     *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
@@ -285,6 +285,11 @@ def _queue_cycle(about: _About) -> list[str]:
     return [what, about.reason.detail, "take spec.parentQueue out of one of them"]
 
 
+def _queue_invalid(about: _About) -> list[str]:
+    what = f"queue {about.queue} can't be read, or one above it"
+    return [what, about.reason.detail, "muster validate says everything"]
+
+
 def _over_limit(about: _About) -> list[str]:
     reason, (asked, left, most) = about.reason, _of_the_queue(about)
     what = f"{about.who} needs {asked}, and the limit of queue {about.queue} is {most}"
@@ -375,6 +380,7 @@ _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.QUEUE_NOT_LEAF: _queue_not_leaf,
     Code.QUEUE_ORPHANED: _queue_orphaned,
     Code.QUEUE_CYCLE: _queue_cycle,
+    Code.QUEUE_INVALID: _queue_invalid,
     Code.TOPOLOGY_NOT_FOUND: _topology_not_found,
     Code.LEVEL_NOT_FOUND: _level_not_found,
     Code.PRIORITY_NOT_FOUND: _priority_not_found,

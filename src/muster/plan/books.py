@@ -32,6 +32,8 @@ class State:
         self.progress = Progress(gang, snapshot, permit)
         self.verdict = Verdict.PLACED
         self.reasons: list[Reason] = []
+        # Why surplus waits: of a child by its row, of the pods of a batch by ~batch.
+        self.waits: dict[int, Reason] = {}
         self.proof: Proof | None = None
         self.steps = 0
         # Ways to meet the minimum that were refuted.

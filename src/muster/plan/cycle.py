@@ -165,25 +165,26 @@ class _Cycle:
             self._return(state, reserved)
         known = self._recall.surplus(state.gang)
         if known is not None and not books.evictor.may_help(progress):
-            state.reasons += known
+            state.waits = dict(enumerate(known))
             self._idle[state.gang.key] = (state.gang, known)
             return False
-        before, told = sum(progress.used), len(state.reasons)
+        before = sum(progress.used)
         alone = self._line.is_alone(state.gang)
         self._try_children(state, one=not alone)
         whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
             if not alone and sum(progress.used) > before:
                 break
+            if ~batch in state.waits and not alone:
+                # Room only shrinks while others take their turns.
+                continue
             if whole[found.leaf] and progress.used[batch] < len(found.pods):
                 self._try_extra(state, batch, one=not alone)
         if not alone and before < sum(progress.used) < sum(len(batch.pods) for batch in progress.gang.waiting):
-            # What does not fit is told when nothing more does.
-            state.reasons[told:] = [reason for reason in state.reasons[told:] if reason.code == Code.WAITING_FOR_ROOM]
             return True
-        of_queues = any(reason.queue != NONE for reason in state.reasons[told:])
+        of_queues = any(reason.queue != NONE for reason in state.waits.values())
         if not any(progress.used) and not books.reserved.anything and not of_queues:
-            self._idle[state.gang.key] = (state.gang, tuple(state.reasons[told:]))
+            self._idle[state.gang.key] = (state.gang, tuple(state.waits.values()))
         return False
 
     def _return(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> None:
@@ -223,7 +224,7 @@ class _Cycle:
                 attempt = self._displace_some(state, attempt, batch, most) or attempt
         self._spent(state, budget)
         if attempt.takings is None:
-            self._surplus_waits(state, attempt.proof, found.leaf)
+            self._surplus_waits(state, attempt.proof, found.leaf, ~batch)
 
     def _displace_some(self, state: State, failed: Attempt, batch: int, most: int | None) -> Attempt | None:
         """Room for pods of a batch in place of others: for all that wait, else for half of them, and so on."""
@@ -249,11 +250,11 @@ class _Cycle:
         progress, nodes = state.progress, state.gang.tree.nodes
         whole = whole_rows(progress)
         for row in range(1, len(nodes)):
-            if whole[row] or not whole[nodes[row].parent]:
+            if whole[row] or not whole[nodes[row].parent] or (one and row in state.waits):
                 continue
             if not state.gang.ready[row]:
                 if any(state.gang.pending[leaf] for leaf in state.gang.tree.leaves_below(row)):
-                    state.reasons.append(Reason(Code.WAITING_FOR_PODS, row, surplus=True))
+                    state.waits[row] = Reason(Code.WAITING_FOR_PODS, row, surplus=True)
                 continue
             budget = self._may_spend(self._policy.steps_per_gang, state.gang)
             before = list(progress.present[row : state.gang.tree.ends[row]])
@@ -262,20 +263,20 @@ class _Cycle:
             if attempt.takings is None:
                 attempt = self._displace(state, attempt, row, surplus=True) or attempt
             if attempt.takings is None:
-                self._surplus_waits(state, attempt.proof, row)
+                self._surplus_waits(state, attempt.proof, row, row)
             elif before != progress.present[row : state.gang.tree.ends[row]]:
                 # Bound, not only nominated.
                 whole_rows(progress, row, whole)
             if one and attempt.takings:
                 return
 
-    def _surplus_waits(self, state: State, proof: Proof | None, row: int) -> None:
+    def _surplus_waits(self, state: State, proof: Proof | None, row: int, what: int) -> None:
         """The reason is about the unit that waits, also where a hold around it is what is short of room."""
         if Action.ALLOCATE not in self._policy.actions:
             return
         reason = reason_of(proof, row, surplus=True)
         inside = row <= reason.row < state.gang.tree.ends[row]
-        state.reasons.append(reason if inside else reason._replace(row=row))
+        state.waits[what] = reason if inside else reason._replace(row=row)
 
     def _may_spend(self, steps: int, gang: Gang) -> Budget:
         """Steps for one gang, out of those for the whole cycle."""
@@ -352,8 +353,8 @@ class _Cycle:
             if said.proof is None:
                 reason = reason._replace(steps=state.steps, ruled_out=state.ruled_out)
             state.reasons.append(reason)
-        firm = state.verdict is not Verdict.HELD and not mentions_queue(said.proof)
-        if firm and not self._books.reserved.anything:
+        queues = mentions_queue(said.proof) or (said.proof is None and state.progress.is_limited)
+        if state.verdict is not Verdict.HELD and not queues and not self._books.reserved.anything:
             # While room is set aside for others, a no may be theirs, and is not remembered.
             self._said[state.gang.key] = said
 
@@ -443,7 +444,7 @@ class _Cycle:
 
     def _outcome(self, state: State) -> Outcome:
         rows = rows_of(state.progress, state.unknown_wishes)
-        reasons = [*state.reasons, *map(reason_of_issue, state.gang.notes)]
+        reasons = [*state.reasons, *state.waits.values(), *map(reason_of_issue, state.gang.notes)]
         return Outcome(state.verdict, rows[0].satisfied, rows, tuple(reasons), state.proof, state.steps)
 
     def memory(self) -> Memory:

@@ -30,6 +30,7 @@ class Code:
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     QUEUE_ORPHANED = "QueueOrphaned"
     QUEUE_CYCLE = "QueueCycle"
+    QUEUE_INVALID = "QueueInvalid"
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"
     LEVEL_NOT_FOUND = "LevelNotFound"
     PRIORITY_NOT_FOUND = "PriorityClassNotFound"

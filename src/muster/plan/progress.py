@@ -57,6 +57,11 @@ class Progress:
         other.pins = [Pins(set(pins.required), set(pins.preferred)) for pins in self.pins]
         return other
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether its queue may refuse something."""
+        return self._permit is not None
+
     def within(self, allowed: Callable[[Mapping[int, int]], bool]) -> "Progress":
         """The same, where pods may only be placed in numbers that are allowed."""
         other = self.copy()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.api.tree import NONE, satisfied
-from muster.plan.outcome import Code, Outcome, Plan, Reason, RowOutcome, Verdict
+from muster.plan.outcome import Action, Code, Outcome, Plan, Reason, RowOutcome, Verdict
 from muster.plan.progress import Progress
 from muster.plan.reasons import reason_of_issue
 from muster.snapshot.arrays import NOBODY, Counts, Gang, Key, Placed, Snapshot
@@ -36,6 +36,8 @@ def outcome_of_untried(gang: Gang, snapshot: Snapshot) -> Outcome:
     verdict = Verdict.HELD
     if gang.satisfied[0] and not gang.held:
         verdict = Verdict.PLACED
+    elif not gang.held and gang.ready[0]:
+        reasons.append(Reason(Code.NOT_TRIED, 0, detail=f"add {Action.ALLOCATE} to --actions"))
     elif not gang.held:
         reasons += waiting_for_pods(gang)
     reasons += map(reason_of_issue, gang.notes)

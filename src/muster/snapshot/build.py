@@ -70,7 +70,7 @@ class Builder:
         elif self._topologies_seen != world.topologies:
             self._look_at_topologies()
         if self._standing_at != world.queue_changes:
-            self._standing, self._standing_at = Standing(world.queues), world.queue_changes
+            self._standing, self._standing_at = Standing(world.queues, world.invalid_queues), world.queue_changes
         self._guards.update(world.budgets)
         self._rebuild_gangs(changed)
         return self._arrays(now_ns)

@@ -30,7 +30,7 @@ CHARGES = ("cpu", "memory", "gpu")
 UNLIMITED = 2**60
 
 QUEUE_NOT_FOUND, QUEUE_NOT_LEAF, QUEUE_FORBIDDEN = "QueueNotFound", "QueueNotLeaf", "QueueForbidden"
-QUEUE_ORPHANED, QUEUE_CYCLE = "QueueOrphaned", "QueueCycle"
+QUEUE_ORPHANED, QUEUE_CYCLE, QUEUE_INVALID = "QueueOrphaned", "QueueCycle", "QueueInvalid"
 
 
 def charge_of(resource: str) -> int:
@@ -89,7 +89,7 @@ class Problem(NamedTuple):
 class Standing:
     """What is wrong with each queue of a set, found once for all of them."""
 
-    def __init__(self, queues: Mapping[str, Queue]) -> None:
+    def __init__(self, queues: Mapping[str, Queue], invalid: Mapping[str, str] | None = None) -> None:
         # Nobody can use a queue without a name, and an empty parent is none. In order: the same words every time.
         self._queues = {name: queue for name, queue in sorted(queues.items()) if name}
         self._tree = QueueTree(self._queues)
@@ -99,13 +99,18 @@ class Standing:
             allowed = frozenset(one.strip() for one in stated.split(","))
             if "*" not in allowed:
                 self._allowed[name] = allowed
-        self._cut_off = self._find_cut_off()
+        self._cut_off = self._find_cut_off(invalid or {})
 
-    def _find_cut_off(self) -> dict[str, Problem]:
-        """The queues from which no way leads up to a top queue, each with the end of its way."""
+    def _find_cut_off(self, invalid: Mapping[str, str]) -> dict[str, Problem]:
+        """The queues from which no sound way leads up to a top queue, each with the end of its way.
+
+        What an unreadable queue guarantees or allows nobody knows: nothing is given to it, nothing taken from it.
+        """
         tree = self._tree
         found = {name: Problem(QUEUE_CYCLE, tree.cycle_in_words(name)) for name in tree.cycle_of}
-        below = [(queue, problem) for name, problem in found.items() for queue in tree.children[name]]
+        for name in sorted(invalid.keys() & self._queues.keys() - found.keys()):
+            found[name] = Problem(QUEUE_INVALID, f"{name}: {invalid[name]}")
+        below = [(queue, problem) for name, problem in found.items() for queue in tree.children.get(name, ())]
         for missing in tree.children.keys() - self._queues.keys() - {""}:
             below += [(queue, Problem(QUEUE_ORPHANED, missing)) for queue in tree.children[missing]]
         while below:
@@ -114,6 +119,11 @@ class Standing:
                 found[queue.metadata.name] = problem
                 below += [(child, problem) for child in tree.children.get(queue.metadata.name, ())]
         return found
+
+    def _sound(self, parent: str) -> list[Queue]:
+        """The queues below another that gangs can be charged to, the last by name first."""
+        below = _last_first(self._tree.children.get(parent, ()))
+        return [queue for queue in below if queue.metadata.name not in self._cut_off]
 
     @property
     def written(self) -> bool:
@@ -140,10 +150,10 @@ class Standing:
         rows: list[Queue] = []
         parent_of: list[int] = []
         # Last in, first out: the last by name goes in first.
-        left = [(queue, NONE) for queue in _last_first(self._tree.children.get("", ()))]
+        left = [(queue, NONE) for queue in self._sound("")]
         while left:
             queue, parent = left.pop()
-            left += [(child, len(rows)) for child in _last_first(self._tree.children.get(queue.metadata.name, ()))]
+            left += [(child, len(rows)) for child in self._sound(queue.metadata.name)]
             rows.append(queue)
             parent_of.append(parent)
         amounts = [[entitlement_of(name, getattr(row.spec.resources, name)) for name in CHARGES] for row in rows]

@@ -65,6 +65,8 @@ class World:
         self.groups: dict[Key, PodGroup] = {}
         self.topologies: dict[str, Topology] = {}
         self.queues: dict[str, Queue] = {}
+        # Queues that were read with errors, with the first of them.
+        self.invalid_queues: dict[str, str] = {}
         # How often the queues changed, their status aside.
         self.queue_changes = 0
         self.priority_classes: dict[str, PriorityClass] = {}
@@ -95,7 +97,7 @@ class World:
         elif isinstance(found, PodDisruptionBudget):
             self._apply_budget(key_of(found.metadata), found, deleted)
         elif isinstance(found, Queue):
-            self._apply_queue(found, deleted)
+            self._apply_queue(found, deleted, error)
         else:
             by_name: dict[type, dict[str, Any]] = {Topology: self.topologies, PriorityClass: self.priority_classes}
             if type(found) in by_name:
@@ -128,10 +130,12 @@ class World:
         if deleted or before is None or before.spec.selector != budget.spec.selector:
             self._guarded_anew.add(key[0])
 
-    def _apply_queue(self, queue: Queue, deleted: bool) -> None:
-        before = self.queues.get(queue.metadata.name)
-        _keep(self.queues, queue.metadata.name, queue, deleted)
-        if deleted or before is None or _uses(before) != _uses(queue):
+    def _apply_queue(self, queue: Queue, deleted: bool, error: str) -> None:
+        name = queue.metadata.name
+        before, wrong = self.queues.get(name), self.invalid_queues.get(name, "")
+        _keep(self.queues, name, queue, deleted)
+        _keep(self.invalid_queues, name, error, deleted or not error)
+        if deleted or before is None or wrong != error or _uses(before) != _uses(queue):
             # Any gang may refer to it.
             self._changed.update(self.groups)
             self.queue_changes += 1

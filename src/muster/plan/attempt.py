@@ -44,7 +44,10 @@ class Attempt(NamedTuple):
 
 @dataclass
 class Engine:
-    """What all attempts of a cycle share. `refuted` remembers questions answered with no: room only shrinks."""
+    """What all attempts of a cycle share.
+
+    `refuted` remembers questions answered with no: room shrinks, and whoever gives some back clears it.
+    """
 
     snapshot: Snapshot
     ledger: Ledger

@@ -224,25 +224,25 @@ def units_of(number: int, gang: Gang) -> Iterator[Unit]:
     """The units of one gang, those that are taken first at the front."""
     if not gang.placed or gang.is_firm or any(i.code == Code.INVALID for i in gang.held):
         return
-    firm = not gang.is_preemptible
+    semi = not gang.is_preemptible
     every = tuple((leaf, at) for leaf, placed in sorted(gang.placed.items()) for at in range(len(placed.nodes)))
     if not gang.satisfied[0]:
-        if not firm:
+        if not semi:
             yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
         return
-    found = list(_surplus(number, gang, firm))
+    found = list(_surplus(number, gang, semi))
     # Single pods the newest first, wherever they are; children as they stand, the last in the spec first.
     found.sort(key=lambda unit: (unit.kind, -_age_of(gang, unit) if unit.kind < UnitKind.SURPLUS_CHILD else 0))
     yield from found
-    if not firm and gang.minimum_pods[0] > 0:
+    if not semi and gang.minimum_pods[0] > 0:
         yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
 
 
-def _surplus(number: int, gang: Gang, firm: bool) -> Iterator[Unit]:
+def _surplus(number: int, gang: Gang, semi: bool) -> Iterator[Unit]:
     """Everything of a satisfied gang that its minimum does not need, the last in the spec first."""
     tree, met = gang.tree, gang.satisfied
-    kept = core_counts(gang) if firm else {}
-    core_rows = core(tree, _placed(gang), _succeeded(gang), gang.was_core).nodes if firm else ()
+    kept = core_counts(gang) if semi else {}
+    core_rows = core(tree, _placed(gang), _succeeded(gang), gang.was_core).nodes if semi else ()
     # Children that are satisfied beyond what a tree node needs.
     extra = [-node.minimum for node in tree.nodes]
     for row, node in enumerate(tree.nodes):
@@ -263,7 +263,7 @@ def _surplus(number: int, gang: Gang, firm: bool) -> Iterator[Unit]:
         if not node.children and gang.present[row] > node.minimum:
             places = range(len(below) - 1, kept.get(row, 0) - 1, -1)
             yield from (Unit(number, UnitKind.SURPLUS_POD, row, ((row, at),)) for at in places)
-        if row and not (firm and core_rows[row]) and extra[node.parent] > 0 and node.minimum > 0:
+        if row and not (semi and core_rows[row]) and extra[node.parent] > 0 and node.minimum > 0:
             yield Unit(number, UnitKind.SURPLUS_CHILD, row, tuple(below))
 
 

@@ -135,9 +135,7 @@ def shared(a_holds, a_asks, b_holds, b_asks, gpus=12):
         pytest.param((3, 0, 0, 9), 3, True, 1.0, 0, 0, 1, id="who asks for nothing more has less of nothing"),
     ],
 )
-def test_what_a_queue_has_is_compared_with_what_it_is_due(
-    amounts, fair, under, dominant, within, above, above_quota
-):
+def test_what_a_queue_has_is_compared_with_what_it_is_due(amounts, fair, under, dominant, within, above, above_quota):
     """Under its share, its part of it, how much more fits into it, and how far it is above it."""
     accounts = shared(*amounts)
     at = row(accounts, "a")

@@ -40,54 +40,52 @@ def told(snapshot, unit):
 
 
 @pytest.mark.parametrize(
-    ("spec", "pods", "units"),
+    ("spec", "pods", "units", "semi"),
     [
-        pytest.param(FLAT, "0 1", "G:0+1", id="a minimum goes whole"),
-        pytest.param(FLAT, "0 1 2 3", "S:3 S:2 S:1 S:0 G:0+1+2+3", id="surplus by itself, the newest first"),
-        pytest.param(FLAT, "0", "G:0", id="half a minimum goes whole"),
-        pytest.param({"minMember": 2}, "0* 1", "G:1", id="who succeeded can't go"),
-        pytest.param(PAIR, "x0 y0 x1 y1", "S:y1 S:x1 S:y0 S:x0 G:x0+x1+y0+y1", id="the newest wherever it is"),
-        pytest.param(PAIR, "x0 y0 y1 x1", "S:x1 S:y1 S:y0 S:x0 G:x0+x1+y0+y1", id="and not by the order of leaves"),
-        pytest.param(ANY, "x0 y0", "C:y0 C:x0 G:x0+y0", id="children, the last in the spec first"),
-        pytest.param(ANY, "y0", "G:y0", id="the child that is needed is the gang"),
-        pytest.param(WIDE, "x0 x1 y0", "L:y0 G:x0+x1+y0", id="leftovers of a broken child"),
-        pytest.param(WIDE, "x0 y0", "G:x0+y0", id="in a broken gang nothing is left over"),
-        pytest.param(WIDE, "x0 x1 x2 y0", "L:y0 S:x2 S:x1 S:x0 G:x0+x1+x2+y0", id="leftovers before surplus"),
+        pytest.param(FLAT, "0 1", "G:0+1", "", id="a minimum goes whole"),
+        pytest.param(FLAT, "0 1 2 3", "S:3 S:2 S:1 S:0 G:0+1+2+3", "S:3 S:2", id="surplus by itself, the newest first"),
+        pytest.param(FLAT, "0", "G:0", "", id="half a minimum goes whole"),
+        pytest.param({"minMember": 2}, "0* 1", "G:1", "", id="who succeeded can't go"),
         pytest.param(
-            DEEP, "a0 a1 b0 x0", "L:b0 L:a1 L:a0 G:a0+a1+b0+x0", id="all that is inside a broken branch is left over"
+            PAIR, "x0 y0 x1 y1", "S:y1 S:x1 S:y0 S:x0 G:x0+x1+y0+y1", "S:y1 S:x1", id="the newest wherever it is"
         ),
         pytest.param(
-            DEEP, "a0 b0 b1 x0", "C:x0 C:a0+b0+b1 G:a0+b0+b1+x0", id="a branch goes whole, what it needs not at all"
+            PAIR, "x0 y0 y1 x1", "S:x1 S:y1 S:y0 S:x0 G:x0+x1+y0+y1", "S:x1 S:y1", id="and not by the order of leaves"
+        ),
+        pytest.param(ANY, "x0 y0", "C:y0 C:x0 G:x0+y0", "C:y0", id="children, the last in the spec first"),
+        pytest.param(ANY, "y0", "G:y0", "", id="the child that is needed is the gang"),
+        pytest.param(WIDE, "x0 x1 y0", "L:y0 G:x0+x1+y0", "L:y0", id="leftovers of a broken child"),
+        pytest.param(WIDE, "x0 y0", "G:x0+y0", "", id="in a broken gang nothing is left over"),
+        pytest.param(
+            WIDE, "x0 x1 x2 y0", "L:y0 S:x2 S:x1 S:x0 G:x0+x1+x2+y0", "L:y0 S:x2", id="leftovers before surplus"
+        ),
+        pytest.param(
+            DEEP,
+            "a0 a1 b0 x0",
+            "L:b0 L:a1 L:a0 G:a0+a1+b0+x0",
+            "L:b0 L:a1 L:a0",
+            id="all that is inside a broken branch is left over",
+        ),
+        pytest.param(
+            DEEP,
+            "a0 b0 b1 x0",
+            "C:x0 C:a0+b0+b1 G:a0+b0+b1+x0",
+            "C:x0",
+            id="a branch goes whole, what it needs not at all",
         ),
     ],
 )
 @pytest.mark.parametrize("kind", ["preemptible", "semi-preemptible", "non-preemptible"])
-def test_what_can_go_at_once(spec, pods, units, kind):
+def test_what_can_go_at_once(spec, pods, units, semi, kind):
     """Leftovers, surplus pods, surplus children, the gang; of a semi-preemptible one no core, of a firm one nothing."""
     snapshot = snapshot_of(placed({**spec, "preemptibility": kind}, pods))
     found = [told(snapshot, unit) for unit in units_of(0, snapshot.gangs[0])]
-    expected = units.split()
     if kind == "preemptible":
-        assert found == expected
+        assert found == units.split()
     elif kind == "non-preemptible":
         assert found == []
     else:
-        core = {pod for pod in pods.split() if _is_core(snapshot, pod)}
-        whole = [unit for unit in expected if not unit.startswith("G") and not core & set(unit[2:].split("+"))]
-        assert found == whole
-
-
-def _is_core(snapshot, pod):
-    """By the words of SPEC §6, for the trees of this table: the first children, and the oldest pods of each."""
-    gang = snapshot.gangs[0]
-    needed = {"x0", "y0"} if gang.tree.nodes[0].minimum == 2 else {"x0", "x1"} if "x1" in str(gang.placed) else {"x0"}
-    if len(gang.tree.nodes) == 1:
-        needed = {"0", "1"}
-    if len(gang.tree.nodes) == 5:
-        needed = {"a0", "b0", "b1"} if gang.satisfied[1] else {"x0"}
-    if gang.tree.nodes[0].minimum == 1 and len(gang.tree.nodes) == 3 and gang.tree.nodes[1].minimum == 1:
-        needed = {"x0"} if gang.satisfied[1] else {"y0"}
-    return pod in needed
+        assert found == semi.split()
 
 
 def test_what_was_core_stays_core():
@@ -242,7 +240,9 @@ def test_who_has_gone_can_not_go_again(taken, left, smaller):
     snapshot, table = table_of()
     units = named(snapshot, table)
     before = len(table.rows(range(len(table))))
-    gone = {spot for name in taken.split() for spot in ((table[units[name]].gang, *at) for at in table[units[name]].pods)}
+    gone = {
+        spot for name in taken.split() for spot in ((table[units[name]].gang, *at) for at in table[units[name]].pods)
+    }
     table.take([units[name] for name in taken.split()])
     assert {name for name in units if table.left[units[name]] and ":" not in name} == set(left.split())
     for number in range(len(table)):

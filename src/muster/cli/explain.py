@@ -170,7 +170,7 @@ def _waits(found: Explanation) -> Iterator[str]:
 
 def _queue(found: Explanation) -> Iterator[str]:
     """Its place in the line, and what its queue and those above hold, are due and may have."""
-    one = found.standing
+    one = found.in_line
     place = f"{ordinal(one.place)} of {one.waiting:,} waiting in queue {one.queue}" if one.place else ""
     if not one.shares:
         # Without Queues, a line of one says nothing.

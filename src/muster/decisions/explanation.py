@@ -14,7 +14,7 @@ from muster.decisions.crowd import Crowd
 from muster.decisions.hindrances import hindrances
 from muster.decisions.losses import Loss
 from muster.decisions.plan import core_rows, domain_of
-from muster.decisions.queues import Standing
+from muster.decisions.queues import PlaceInLine
 from muster.decisions.words import foremost, sentence, told
 from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
@@ -96,7 +96,7 @@ class Explanation(NamedTuple):
     places: tuple[Place, ...]
     waits: tuple[Wait, ...]
     helps: tuple[Help, ...]
-    standing: Standing
+    in_line: PlaceInLine
     # What it loses in this cycle, and what others lose for it.
     loses: tuple[Loss, ...]
     displaces: tuple[Loss, ...]
@@ -130,7 +130,7 @@ def explain(
         tuple(_places(gang, outcome, crowd)),
         tuple(_waits(plan, number, (*leaving, *_evicted(plan)))),
         tuple(helps),
-        queues.standing(plan, number),
+        queues.place_in_line(plan, number),
         tuple(loss for loss in gone if loss.gang == number),
         tuple(loss for loss in gone if loss.beneficiary == number),
         hindrances(plan, number),
@@ -363,7 +363,7 @@ def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
             for one in found.places
         ],
         "waitsFor": [{"node": one.node, "pods": list(one.pods)} for one in found.waits],
-        "queue": queues.document_of(found.standing),
+        "queue": queues.document_of(found.in_line),
         "loses": evictions.documents_of(found.loses),
         "displaces": evictions.documents_of(found.displaces),
         "notes": list(found.hindrances),

@@ -1,15 +1,14 @@
-"""Why a gang that waits takes no room from others: facts that are seen in the snapshot and the plan, never guesses."""
+"""Why a gang that waits takes no room from others: the rules of the plan, asked again at its end; never guesses."""
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from muster.api.podgroup import NON_PREEMPTIBLE, SEMI_PREEMPTIBLE
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, moment, span
-from muster.plan.accounts import core_counts
-from muster.plan.outcome import Code, Plan, Verdict
+from muster.plan.afterwards import Afterwards
+from muster.plan.outcome import Action, Plan, Verdict
+from muster.plan.rights import Closed, Rights, may_ask_from_ns
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.queues import CHARGES
 
@@ -24,90 +23,82 @@ def hindrances(plan: Plan, number: int) -> tuple[str, ...]:
     if not any(gang.placed for at, gang in enumerate(plan.snapshot.gangs) if at != number):
         # There is nobody to take it from.
         return ()
-    return (*_delay(plan, number), *_preempt(plan, number), *_reclaim(plan, number))
+    gang, after = plan.snapshot.gangs[number], Afterwards(plan)
+    asked = least_ask(gang, plan.snapshot)
+    found = [*_delay(gang, plan.snapshot.now_ns), *_preempt(gang, after.rights(Action.PREEMPT, number, asked))]
+    if plan.queues:
+        found += _reclaim(after.rights(Action.RECLAIM, number, asked))
+    return tuple(found)
 
 
-def _delay(plan: Plan, number: int) -> Iterator[str]:
-    gang = plan.snapshot.gangs[number]
-    until = gang.pending_since_ns + gang.preemption_delay_ns
-    if gang.pending_since_ns and plan.snapshot.now_ns < until:
+def _delay(gang: Gang, now_ns: int) -> Iterator[str]:
+    since_ns = may_ask_from_ns(gang)
+    if now_ns < since_ns:
         delay = span(gang.preemption_delay_ns)
-        yield f"it may evict others only from {moment(until)} on: its preemptionDelay is {delay}"
+        yield f"it may evict others only from {moment(since_ns)} on: its preemptionDelay is {delay}"
 
 
-def _preempt(plan: Plan, number: int) -> Iterator[str]:
+def _preempt(gang: Gang, rights: Rights) -> Iterator[str]:
     """Whom it could preempt at all, and until when their minimums are safe."""
-    snapshot = plan.snapshot
-    gang = snapshot.gangs[number]
-    gone = Counter(one.gang for one in plan.evictions)
-    lower = [
-        other
-        for at, other in enumerate(snapshot.gangs)
-        if other.placed
-        and other.queue == gang.queue
-        and other.priority < gang.priority
-        and has_to_lose(other, gone[at])
-    ]
-    if not lower:
+    if not _anybody(rights):
         yield f"preempt: nothing of a lower priority that may be evicted runs in queue {gang.queue}"
+    else:
+        yield from _safe(rights, "of lower priority", "preemptMinRuntime")
+
+
+def _anybody(rights: Rights) -> bool:
+    """Whether anything that the action is about may go, by itself and as far as disruption budgets allow it."""
+    return any(rights.all_legal([number]) for number in np.flatnonzero(rights.reach).tolist())
+
+
+def _safe(rights: Rights, which: str, setting: str) -> Iterator[str]:
+    """How many minimums are safe, and until when the first of them is."""
+    table = rights.table
+    ends = {
+        int(table.gang[number]): int(table.started_ns[number]) + int(rights.min_runtime_ns[number])
+        for number in np.flatnonzero(rights.reach & rights.protected).tolist()
+    }
+    if ends:
+        these = "the minimum of 1 gang" if len(ends) == 1 else f"the minimums of {len(ends):,} gangs"
+        yield f"{rights.action}: {these} {which} can't be evicted before {moment(min(ends.values()))} ({setting})"
+
+
+def _reclaim(rights: Rights) -> Iterator[str]:
+    """Which queue would end above what it is due; else whether others have more than that, and may lose it."""
+    terms, queues = rights.terms, rights.snapshot.queues
+    if terms.row == NONE:
         return
-    row = snapshot.queues.row_of.get(gang.queue, NONE)
-    safe_ns = snapshot.queues.preempt_min_runtime_ns[row] if row != NONE else 0
-    ends = [other.started_ns + safe_ns for other in lower if other.started_ns]
-    safe = [end for end in ends if end > snapshot.now_ns]
-    if safe:
-        these = "the minimum of 1 gang" if len(safe) == 1 else f"the minimums of {len(safe):,} gangs"
-        yield f"preempt: {these} of lower priority can't be evicted before {moment(min(safe))} (preemptMinRuntime)"
-
-
-def has_to_lose(gang: Gang, gone: int = 0) -> bool:
-    """Whether a gang has placed pods that may be evicted for others, when so many have gone already."""
-    if gang.preemptibility == NON_PREEMPTIBLE or any(issue.code == Code.INVALID for issue in gang.held):
-        return False
-    kept = sum(core_counts(gang).values()) if gang.preemptibility == SEMI_PREEMPTIBLE else 0
-    placed = sum(len(found.nodes) for found in gang.placed.values())
-    return placed - kept > gone
-
-
-def _reclaim(plan: Plan, number: int) -> Iterator[str]:
-    """Which queue would end above what it is due; else whether any other queue has more than it is due."""
-    snapshot = plan.snapshot
-    queues, gang = snapshot.queues, snapshot.gangs[number]
-    row = queues.row_of.get(gang.queue, NONE)
-    if row == NONE or len(queues.names) < 2 or not plan.queues:
+    others, inside = [row for row in range(len(queues.names)) if row != terms.row and row not in queues.children], ""
+    closed = terms.closed if others else None
+    if closed is not None:
+        yield _too_much(closed, rights)
+        # From outside of it nothing may be taken, whatever others have there.
+        others = [row for row in others if closed.queue in queues.paths[row]]
+        inside = f" in {queues.names[closed.queue]}"
+    if not others:
         return
-    asked, holds = least_ask(gang, snapshot), _holds(plan)
-    for at in queues.paths[row]:
-        ends = [has + more if more else 0 for has, more in zip(holds[at], asked, strict=True)]
-        due, quota = plan.queues[at].fair_share, queues.quota[at].tolist()
-        over = [charge for charge in reversed(range(len(CHARGES))) if ends[charge] > due[charge]]
-        if over and any(end > most for end, most in zip(ends, quota, strict=True)):
-            has, share = charge_in_words(over[0], ends[over[0]]), charge_alone(over[0], due[over[0]])
-            # What shares a wider queue with the gang is not asked about that one.
-            whom = "other queues" if at == row else f"queues outside of {queues.names[at]}"
-            name = queues.names[at]
-            yield f"reclaim from {whom}: {name} would hold at least {has} with it, and its fair share is {share}"
-            return
-    leaves = [other for other in range(len(queues.names)) if other != row and other not in queues.children]
-    most = [np.minimum(plan.queues[other].fair_share, queues.quota[other]).tolist() for other in leaves]
-    needed = [charge for charge in range(len(CHARGES)) if asked[charge]]
-    if not any(holds[at][charge] > most[place][charge] for place, at in enumerate(leaves) for charge in needed):
-        yield "reclaim: no other queue holds more than its fair share or quota of what the gang needs"
+    if not any(terms.may_give(row, terms.asked, {}) for row in others):
+        yield f"reclaim: no other queue{inside} holds more than its fair share or quota of what the gang needs"
+    elif not _anybody(rights):
+        yield "reclaim: nothing that may be evicted runs in queues that hold more than their fair share or quota"
+    else:
+        yield from _safe(rights, "of other queues", "reclaimMinRuntime")
 
 
-def _holds(plan: Plan) -> list[list[int]]:
-    """Per queue and charge what it holds after the cycle, together with what is nominated."""
-    snapshot = plan.snapshot
-    found = [list(outcome.allocated) for outcome in plan.queues]
-    for placement in plan.placements:
-        gang = snapshot.gangs[placement.gang]
-        row = snapshot.queues.row_of.get(gang.queue, NONE)
-        if placement.nominated and row != NONE:
-            each = snapshot.charges[gang.waiting[placement.batch].shape].tolist()
-            for at in snapshot.queues.paths[row]:
-                for charge, amount in enumerate(each):
-                    found[at][charge] += amount * len(placement.nodes)
-    return found
+def _too_much(closed: Closed, rights: Rights) -> str:
+    """What is too much: of one queue by the larger of its two measures; of two queues by the one that each fails at."""
+    names = rights.snapshot.queues.names
+    # What shares a wider queue with the gang is not asked about that one.
+    whom = "other queues" if closed.queue == rights.terms.row else f"queues outside of {names[closed.queue]}"
+    over = [(closed.share, "fair share"), (closed.quota, "quota")]
+    if closed.share.queue == closed.quota.queue:
+        same = closed.share.charge == closed.quota.charge
+        over = over[1:] if same and closed.quota.due > closed.share.due else over[:1]
+    said = []
+    for one, measure in over:
+        has, due = charge_in_words(one.charge, one.has), charge_alone(one.charge, one.due)
+        said.append(f"{names[one.queue]} would hold at least {has} with it, and its {measure} is {due}")
+    return f"reclaim from {whom}: {'; '.join(said)}"
 
 
 def least_ask(gang: Gang, snapshot: Snapshot) -> tuple[int, ...]:

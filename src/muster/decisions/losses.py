@@ -1,16 +1,13 @@
 """Evictions in words: what goes at once, by which action, for whom, and why these."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, listed, moment, pods_in_words, span
-from muster.decisions.queues import charges_of
 from muster.decisions.words import fitted, shortened
-from muster.plan.accounts import Accounts
-from muster.plan.outcome import Action, Eviction, Plan, UnitKind
-from muster.snapshot.queues import CHARGES
+from muster.plan.outcome import Action, Eviction, Ground, Measured, Plan, UnitKind
+from muster.snapshot.arrays import Snapshot
 
 _VERBS = {
     Action.CONSOLIDATE: "moved",
@@ -40,12 +37,12 @@ class Loss(NamedTuple):
 
 
 def losses(plan: Plan) -> tuple[Loss, ...]:
-    """Everything that the plan evicts, unit by unit; single surplus pods of one leaf together."""
-    units: dict[tuple[int, str, int, int, int], list[Eviction]] = {}
+    """Everything that the plan evicts, unit by unit; single pods of one leaf together that go by the same right."""
+    units: dict[tuple[int, str, int, int, int, bool], list[Eviction]] = {}
     for one in plan.evictions:
-        units.setdefault((one.gang, one.action, one.beneficiary, one.kind, one.row), []).append(one)
-    before = _Before(plan)
-    return tuple(_loss(units[key], plan, before) for key in sorted(units))
+        by_quota = one.ground is not None and one.ground.quota
+        units.setdefault((one.gang, one.action, one.beneficiary, one.kind, one.row, by_quota), []).append(one)
+    return tuple(_loss(units[key], plan) for key in sorted(units))
 
 
 def why_evicted(loss: Loss) -> str:
@@ -69,25 +66,14 @@ def documents_of(found: Iterable[Loss]) -> list[dict[str, Any]]:
     ]
 
 
-class _Before:
-    """What queues held when the cycle began, and what they were due."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    @cached_property
-    def accounts(self) -> Accounts:
-        return Accounts(self.plan.snapshot)
-
-
-def _loss(unit: Sequence[Eviction], plan: Plan, before: _Before) -> Loss:
+def _loss(unit: Sequence[Eviction], plan: Plan) -> Loss:
     first, snapshot = unit[0], plan.snapshot
     gang = snapshot.gangs[first.gang]
     placed = sorted((gang.placed[one.leaf].pods[one.pod], gang.placed[one.leaf].nodes[one.pod]) for one in unit)
     if first.action == Action.STALE:
         why, choice = _why_stale(first, plan), "give it back what it lost, or raise stalenessGracePeriod"
     else:
-        why, choice = _why(unit, before), _choice(first)
+        why, choice = _why(unit, snapshot), _choice(first)
     return Loss(
         first.gang,
         first.beneficiary,
@@ -119,9 +105,8 @@ def _what(unit: Sequence[Eviction], plan: Plan) -> str:
     return f"the whole gang ({pods_in_words(count)})"
 
 
-def _why(unit: Sequence[Eviction], before: _Before) -> str:
-    first, snapshot = unit[0], before.plan.snapshot
-    victim = snapshot.gangs[first.gang]
+def _why(unit: Sequence[Eviction], snapshot: Snapshot) -> str:
+    first, victim = unit[0], snapshot.gangs[unit[0].gang]
     if first.action == Action.CONSOLIDATE:
         nodes = sorted({snapshot.nodes[one.to] for one in unit if one.to != NONE})
         return f"room is kept for {'it' if len(unit) == 1 else 'them'} on {listed(nodes)}" if nodes else ""
@@ -130,36 +115,25 @@ def _why(unit: Sequence[Eviction], before: _Before) -> str:
     winner = snapshot.gangs[first.beneficiary]
     if first.action == Action.PREEMPT:
         return f"priority {winner.priority:,} comes before {victim.priority:,} in queue {shortened(victim.queue)}"
-    return _why_reclaimed(unit, before) if first.action == Action.RECLAIM else ""
+    return _why_reclaimed(first.ground, snapshot) if first.ground is not None else ""
 
 
-def _why_reclaimed(unit: Sequence[Eviction], before: _Before) -> str:
-    """The two queues with what they held before the cycle, against their fair share; against quota where that is it."""
-    snapshot, accounts = before.plan.snapshot, before.accounts
-    victim, winner = snapshot.gangs[unit[0].gang], snapshot.gangs[unit[0].beneficiary]
-    rows = accounts.row_of(victim), accounts.row_of(winner)
-    if NONE in rows:
-        return ""
-    shapes = [victim.placed[one.leaf].shapes[one.pod] for one in unit]
-    freed = [charge for charge in range(len(CHARGES)) if bool((snapshot.charges[shapes][:, charge] > 0).any())]
-    shared = [charge for charge in reversed(freed) if charge in charges_of(winner, snapshot)]
-    for quota in (False, True):
-        for charge in shared:
-            if accounts.above(rows[0], charge, quota=quota) > 0:
-                return _two_queues(rows, charge, before, quota=quota)
-    # It came above within the cycle.
-    return _two_queues(rows, shared[0], before, quota=False) if shared else ""
+def _why_reclaimed(ground: Ground, snapshot: Snapshot) -> str:
+    """Both sides by the measure that decided: what the loser's queues held, and what the winner's come to."""
+    measure = "quota" if ground.quota else "fair share"
+    sides = ((ground.above, "held"), (ground.within, "comes to"))
+    return "; ".join(_side(rows, verb, measure, snapshot.queues.names) for rows, verb in sides)
 
 
-def _two_queues(rows: tuple[int, int], charge: int, before: _Before, *, quota: bool) -> str:
-    queues, accounts = before.plan.snapshot.queues, before.accounts
-    said = []
-    for row in rows:
-        due = int(queues.quota[row, charge]) if quota else accounts.fair[row][charge]
-        has = charge_in_words(charge, accounts.allocated[row][charge])
-        measure = "quota" if quota else "fair share"
-        said.append(f"{shortened(queues.names[row])} held {has}, its {measure} is {charge_alone(charge, due)}")
-    return "; ".join(said)
+def _side(rows: Sequence[Measured], verb: str, measure: str, names: Sequence[str]) -> str:
+    """The gang's own queue; and the one above it that shares with the other side, where that is another."""
+    own, top = rows[0], rows[-1]
+    due = charge_alone(own.charge, own.due)
+    said = f"{shortened(names[own.queue])} {verb} {charge_in_words(own.charge, own.has)}, its {measure} is {due}"
+    if top is own:
+        return said
+    has, due = charge_in_words(top.charge, top.has), charge_alone(top.charge, top.due)
+    return f"{said} ({shortened(names[top.queue])}: {has} of {due})"
 
 
 def _choice(first: Eviction) -> str:

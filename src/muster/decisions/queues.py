@@ -27,7 +27,7 @@ class Share(NamedTuple):
     non_preemptible: int
 
 
-class Standing(NamedTuple):
+class PlaceInLine(NamedTuple):
     """A gang in its queue: its place among those that wait there (from 1; 0 when it does not), and the queue's shares.
 
     The shares of the queue itself come first, then those of the queues above it that have a quota or a limit.
@@ -122,12 +122,12 @@ def is_short_of_quota(outcome: Outcome) -> bool:
     return any(reason.code in SHORT_OF_QUOTA for reason in outcome.reasons)
 
 
-def standing(plan: Plan, number: int) -> Standing:
+def place_in_line(plan: Plan, number: int) -> PlaceInLine:
     """Where a gang stands after the cycle."""
     gang = plan.snapshot.gangs[number]
     waiting = line(plan, gang.queue)
     place = waiting.index(number) + 1 if number in waiting else 0
-    return Standing(gang.queue, place, len(waiting), tuple(_shares_around(plan, gang)))
+    return PlaceInLine(gang.queue, place, len(waiting), tuple(_shares_around(plan, gang)))
 
 
 def _shares_around(plan: Plan, gang: Gang) -> Iterator[Share]:
@@ -137,7 +137,7 @@ def _shares_around(plan: Plan, gang: Gang) -> Iterator[Share]:
     if row == NONE or not are_told(plan):
         return
     path = queues.paths[row]
-    charges = [charge for charge in reversed(range(len(CHARGES))) if charge in charges_of(gang, plan.snapshot)]
+    charges = [charge for charge in reversed(range(len(CHARGES))) if charge in _charges_of(gang, plan.snapshot)]
     ended = [charge for charge in charges if any(_has_end(plan, at, charge) for at in path)] or charges[:1]
     for depth, at in enumerate(path):
         for charge in ended:
@@ -150,7 +150,7 @@ def _has_end(plan: Plan, row: int, charge: int) -> bool:
     return bool(queues.quota[row, charge] < UNLIMITED or queues.limit[row, charge] < UNLIMITED)
 
 
-def charges_of(gang: Gang, snapshot: Snapshot) -> set[int]:
+def _charges_of(gang: Gang, snapshot: Snapshot) -> set[int]:
     """What the pods of a gang cost its queue anything of."""
     shapes = {batch.shape for batch in gang.waiting}
     shapes.update(shape for placed in gang.placed.values() for shape in placed.shapes)
@@ -158,7 +158,7 @@ def charges_of(gang: Gang, snapshot: Snapshot) -> set[int]:
     return {charge for charge in range(len(CHARGES)) if bool((found[:, charge] > 0).any())}
 
 
-def document_of(found: Standing) -> dict[str, Any]:
+def document_of(found: PlaceInLine) -> dict[str, Any]:
     """As `muster explain -o json` prints it, in the units of a Queue; null for no end."""
     return {
         "name": found.queue,

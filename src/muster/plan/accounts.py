@@ -50,6 +50,8 @@ class Accounts:
         # What is charged and only nominated.
         self._awaited, self._awaited_firm = self._nothing(), self._nothing()
         self.fair: list[Charge] = [NOTHING] * len(self.queues.names)
+        # Queues that lost something since somebody looked: they may come earlier in line.
+        self.lighter: set[int] = set(range(len(self.queues.names)))
         if self.matter:
             self._add_up()
 
@@ -130,6 +132,8 @@ class Accounts:
 
     def charge(self, row: int, amount: Sequence[int], firm: Sequence[int], sign: int = 1) -> None:
         """Something is charged to a queue, or with sign -1 taken off it."""
+        if sign < 0:
+            self.lighter.add(row)
         for at in self.queues.paths[row]:
             allocated, kept = self.allocated[at], self.firm[at]
             for c in _EACH:
@@ -199,8 +203,16 @@ class Accounts:
         return all(self.allocated[row][c] + amount[c] <= most[c] for c in _EACH if amount[c] > 0)
 
     def above(self, row: int, c: int, *, quota: bool) -> int:
-        """How much more than its quota or its fair share a queue has of one charge; negative when it has less."""
-        return self.allocated[row][c] - (self._quota[row][c] if quota else self.fair[row][c])
+        """How much more than its quota or its fair share a queue has placed of one charge; negative when less."""
+        return self.placed(row, c) - self.due(row, c, quota=quota)
+
+    def placed(self, row: int, c: int) -> int:
+        """What placed pods of a queue hold of one charge: others can take back nothing else."""
+        return self.allocated[row][c] - self._awaited[row][c]
+
+    def due(self, row: int, c: int, *, quota: bool) -> int:
+        """What a queue may have of one charge before others take it back: its quota, or its fair share."""
+        return self._quota[row][c] if quota else self.fair[row][c]
 
     def outcomes(self) -> tuple[QueueOutcome, ...]:
         """Every queue as it is now, without what is only nominated."""
@@ -208,8 +220,15 @@ class Accounts:
         for row, fair in enumerate(self.fair):
             held = plus(self.allocated[row], self._awaited[row], -1)
             firm = plus(self.firm[row], self._awaited_firm[row], -1)
-            found.append(QueueOutcome(tuple(self.requested[row]), held, firm, tuple(fair)))
+            awaited = tuple(self._awaited[row])
+            found.append(QueueOutcome(tuple(self.requested[row]), held, firm, tuple(fair), awaited))
         return tuple(found)
+
+    def resume(self, outcomes: Sequence[QueueOutcome]) -> None:
+        """Allocated amounts and fair shares as they were at the end of a cycle, for those who look back at it."""
+        self.allocated = [list(plus(one.allocated, one.awaited)) for one in outcomes]
+        self._awaited = [list(one.awaited) for one in outcomes]
+        self.fair = [tuple(one.fair_share) for one in outcomes]
 
 
 def core_pods(gang: Gang, more: Mapping[int, Sequence[int]] | None = None) -> Iterator[tuple[int, int]]:

@@ -106,8 +106,21 @@ class Books:
         self.accounts.await_(row, cost, firm, sign)
         (self._counted.add if sign > 0 else self._counted.discard)(number)
 
-    def recover(self) -> None:
-        """After a defect of ours in the middle of a turn: room and queues anew from what was decided before it."""
+    def give_up(self, number: int) -> State:
+        """After a defect of ours in the middle of a gang's turn: nothing is known of it but what was decided before."""
+        self._recover()
+        said = self.states.pop(number, None)
+        state = self.state(number)
+        for placement in self.placements:
+            if placement.gang == number:
+                enter = state.progress.reserve if placement.nominated else state.progress.place
+                enter(placement.batch, placement.nodes)
+                state.nominated |= placement.nominated
+        state.reasons += said.reasons if said is not None else ()
+        return state
+
+    def _recover(self) -> None:
+        """Room and queues anew from what was decided."""
         gangs, placed = self._snapshot.gangs, list(self.placements)
         self.reserved.forget_engines()
         self.at_once = Engine(self._snapshot, Ledger(self._snapshot), self._strategy)

@@ -74,9 +74,9 @@ def bundles_of(table: Table, pool: Numbers, shape: int, ledger: Ledger, nodes: F
     ask = ledger.columns(shape)
     unit = table.unit[rows]
     # On a node: the least harm first, and of equal harm what frees the most.
-    frees = np.max([ledger.asks[table.shape[rows], column] / amount for column, amount in ask], axis=0)
+    frees = np.sum([np.minimum(ledger.asks[table.shape[rows], column] / amount, 1.0) for column, amount in ask], axis=0)
     minimum = (table.kind[unit] == UnitKind.WHOLE_GANG).astype(np.int64)
-    by = (table.age[unit], -np.minimum(frees, 1.0), table.kind[unit], table.priority[unit], minimum, table.node[rows])
+    by = (table.age[unit], -frees, table.kind[unit], table.priority[unit], minimum, table.node[rows])
     order = np.lexsort(by)
     order = order[_can_be_spared(table, unit[order], table.node[rows[order]])]
     rows, unit, minimum = rows[order], unit[order], minimum[order]

@@ -1,8 +1,10 @@
 """One scheduling cycle, readable top to bottom: who is tried, in which order, and what becomes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+
+import numpy as np
 
 from muster.api.tree import NONE, satisfied
 from muster.plan.attempt import Attempt, Engine
@@ -87,15 +89,22 @@ class _Cycle:
         books = self._books
         self._line = Line(turns_of(self._snapshot, surplus=self._policy.surplus), books.accounts)
         while (turn := self._line.pop()) is not None:
-            try:
-                self._take(turn)
-            except Exception as error:
-                # A defect of ours costs one gang its turn, and is told; never the cycle.
-                state = books.state(turn.gang)
-                state.tell(error)
-                if not turn.surplus:
-                    state.verdict = Verdict.UNDECIDED
-                books.recover()
+            self._guarded(turn.gang, partial(self._take, turn), surplus=turn.surplus)
+            for number in sorted(self._lone.open - self._lone.placed - self._lone.nominated):
+                # Others like it, whose turn came to nothing.
+                self._guarded(number, partial(self._try_alone, number), surplus=False)
+            self._lone.open = set()
+
+    def _guarded(self, number: int, do: Callable[[], None], *, surplus: bool) -> None:
+        """A defect of ours costs one gang its turn, and is told; never the cycle."""
+        try:
+            do()
+        except Exception as error:
+            self._lone.open.discard(number)
+            state = self._books.give_up(number)
+            state.tell(error)
+            if not surplus:
+                state.verdict = Verdict.UNDECIDED
 
     def _take(self, turn: Turn) -> None:
         """One turn, or several that are alike."""
@@ -321,7 +330,7 @@ class _Cycle:
 
         if Action.ALLOCATE not in self._policy.actions and self._fits_as_it_is(partial(ask, progress=progress)):
             return None
-        choices = [{batch: pods}] if batch != NONE else books.at_once.wanted(progress, row, _MOST_CHOICES)
+        choices = [{batch: pods}] if batch != NONE else self._choices(progress, row)
         wanted = Wanted(state.number, progress, row, choices, ask, surplus)
         if not books.evictor.may_ask(wanted):
             return None
@@ -329,8 +338,20 @@ class _Cycle:
         if sacrifice is None:
             return None
         found = books.evict(state, sacrifice)
-        self._line.moved({books.queue_of(self._snapshot.gangs[one.gang]) for one in sacrifice.evictions})
         return found if found.takings is not None else None
+
+    def _choices(self, progress: Progress, row: int) -> list[dict[int, int]]:
+        """Choices of children: the one that comes first by the spec, and those that ask for the least."""
+        waiting, asks = progress.gang.waiting, self._books.at_once.ledger.asks
+        first, *others = self._books.at_once.wanted(progress, row, _MOST_CHOICES**2) or [{}]
+        if not first:
+            return []
+
+        def weight(counts: dict[int, int]) -> list[int]:
+            heavy = np.sum([asks[waiting[batch].shape].astype(int) * pods for batch, pods in counts.items()], axis=0)
+            return [int(amount) for amount in heavy]
+
+        return [first, *sorted(others, key=weight)[: _MOST_CHOICES - 1]]
 
     def _fits_as_it_is(self, ask: Ask) -> bool:
         """Whether nobody has to go for it."""
@@ -363,14 +384,14 @@ class _Cycle:
         snapshot, books = self._snapshot, self._books
         for number in snapshot.broken:
             gang, state = snapshot.gangs[number], books.states.get(number)
-            clocks = list(clocks_of(gang, self._present(number), snapshot.now_ns, self._recall.last_ns))
+            clocks = clocks_of(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
             if clocks:
                 self._clocks[number] = clocks
             invalid = any(issue.code == Code.INVALID for issue in gang.held)
             repaired = state is not None and state.nominated
             if Action.STALE in self._policy.actions and not invalid and not repaired and number not in books.gone:
                 for clock in clocks:
-                    self._reap(number, clock)
+                    self._guarded(number, partial(self._reap, number, clock), surplus=True)
 
     def _present(self, number: int) -> list[int]:
         """Per row: the pods of a leaf that are placed or succeeded after what was decided so far."""

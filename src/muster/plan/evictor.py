@@ -14,9 +14,9 @@ from muster.plan.bundles import bundles_of, thinned
 from muster.plan.outcome import Action, Eviction, UnitKind
 from muster.plan.problem import Part, Problem
 from muster.plan.progress import Bounds, Progress
-from muster.plan.rights import Rights, Terms
+from muster.plan.rights import Rights, Terms, may_ask_from_ns
 from muster.plan.units import Numbers, Table
-from muster.plan.victims import EXACT, Ask, Found, Question, Search
+from muster.plan.victims import EXACT, Ask, Found, Question, Rank, Search
 from muster.snapshot.arrays import Snapshot
 from muster.snapshot.queues import charge_of
 
@@ -98,10 +98,8 @@ class Evictor:
 
     def may_ask(self, wanted: Wanted) -> bool:
         """Whether evictions are to be thought of for this gang at all."""
-        gang = wanted.progress.gang
-        waited = self._snapshot.now_ns - gang.pending_since_ns >= gang.preemption_delay_ns
-        unknown = gang.pending_since_ns == 0 and self._snapshot.now_ns == 0
-        return bool(self._actions) and bool(wanted.choices) and (waited or unknown or not gang.preemption_delay_ns)
+        waited = self._snapshot.now_ns >= may_ask_from_ns(wanted.progress.gang)
+        return bool(self._actions) and bool(wanted.choices) and waited
 
     def may_help(self, progress: Progress) -> bool:
         """Whether somebody might go for more of this gang: a cheap look, not a promise."""
@@ -138,15 +136,21 @@ class Evictor:
             key = self._signature(action, wanted)
             if key in self._in_vain:
                 continue
-            for counts, ask in self._questions(action, wanted):
+            best: tuple[Rank, Found, Charge, Ask] | None = None
+            for counts, ask in self._questions(wanted):
                 found = self._search(action, wanted, counts, ask, engine)
-                if found is not None:
-                    evictions = tuple(self._evictions(action, wanted.number, found))
-                    return Sacrifice(action, found.units, evictions, ask if found.takings is None else found.take)
+                # Of several choices of children the one that does the least harm.
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = (*found, self._cost(wanted, counts), ask)
+            if best is not None:
+                _, chosen, cost, ask = best
+                rights = self.rights(action, wanted, self._terms(wanted, cost))
+                evictions = tuple(self._evictions(rights, wanted.number, chosen))
+                return Sacrifice(action, chosen.units, evictions, ask if chosen.takings is None else chosen.take)
             self._in_vain.add(key)
         return None
 
-    def _questions(self, action: str, wanted: Wanted) -> Iterator[tuple[Mapping[int, int], Ask]]:
+    def _questions(self, wanted: Wanted) -> Iterator[tuple[Mapping[int, int], Ask]]:
         """What is asked: every choice of children by what it needs, because one may be within the share, or fit."""
         waiting = wanted.progress.gang.waiting
         seen: set[object] = set()
@@ -155,7 +159,7 @@ class Evictor:
             if needs not in seen:
                 seen.add(needs)
                 within = wanted.progress.within(partial(self._costs_no_more, wanted, self._cost(wanted, counts)))
-                yield counts, wanted.asking(within if action == Action.RECLAIM else wanted.progress)
+                yield counts, wanted.asking(within)
 
     def _costs_no_more(self, wanted: Wanted, most: Charge, counts: Mapping[int, int]) -> bool:
         return all(cost <= limit for cost, limit in zip(self._cost(wanted, counts), most, strict=True))
@@ -212,19 +216,19 @@ class Evictor:
                 continue
             if len(thin) < len(units):
                 broken.add(node)
-            served += self._for_bundle(action, wanted[len(served) : len(served) + serves], node, thin, len(pool))
+            served += self._for_bundle(rights, wanted[len(served) : len(served) + serves], node, thin, len(pool))
             self._move(served[-serves:], row, asked, firm, 1)
         self._move(served, row, asked, firm, -1)
         return served
 
     def _for_bundle(
-        self, action: str, wanted: Sequence[Wanted], node: int, units: Sequence[int], considered: int
+        self, rights: Rights, wanted: Sequence[Wanted], node: int, units: Sequence[int], considered: int
     ) -> list[Served]:
         """The first of the gangs is who they go for; the others find room that is there then."""
         found = Found(tuple(units), {}, considered, exact=False)
-        evictions = tuple(self._evictions(action, wanted[0].number, found))
-        first = Served(wanted[0].number, node, action, found.units, evictions)
-        return [first, *(Served(one.number, node, action, (), ()) for one in wanted[1:])]
+        evictions = tuple(self._evictions(rights, wanted[0].number, found))
+        first = Served(wanted[0].number, node, rights.action, found.units, evictions)
+        return [first, *(Served(one.number, node, rights.action, (), ()) for one in wanted[1:])]
 
     def _move(self, served: Sequence[Served], row: int, asked: Charge, firm: Charge, sign: int) -> None:
         """Gangs come and others go in the accounts, or with sign -1 not yet: they are charged when it is decided."""
@@ -236,7 +240,10 @@ class Evictor:
                     cost = self.table.costs[unit]
                     self._accounts.charge(int(self.table.queue[unit]), cost, NOTHING, -sign)
 
-    def _search(self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine) -> Found | None:
+    def _search(
+        self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine
+    ) -> tuple[Rank, Found] | None:
+        """The best victims for one choice of children, and how much harm it is that they go."""
         terms = self._terms(wanted, self._cost(wanted, counts))
         if not self._could_help(action, terms, wanted, counts, engine):
             return None
@@ -245,7 +252,9 @@ class Evictor:
             return None
         moves = action == Action.CONSOLIDATE
         question = Question(wanted.progress, wanted.row, counts, ask, rights, moves)
-        return Search(self._snapshot, engine, self.table, self._accounts, question).find()
+        search = Search(self._snapshot, engine, self.table, self._accounts, question)
+        found = search.find()
+        return (search.rank(found.units), found) if found is not None else None
 
     def _could_help(self, action: str, terms: Terms, wanted: Wanted, counts: Mapping[int, int], engine: Engine) -> bool:
         """A cheap look before units are made of all gangs: whether there is anybody to ask, and enough to be had."""
@@ -315,9 +324,9 @@ class Evictor:
         who = wanted.number if choice or gang.placed else -1
         return action, gang.queue, gang.priority, gang.preemptibility, wanted.surplus, who, question
 
-    def _evictions(self, action: str, beneficiary: int, found: Found) -> Iterable[Eviction]:
-        """Every pod once, under the largest unit that takes it."""
-        table, homes = self.table, found.homes
+    def _evictions(self, rights: Rights, beneficiary: int, found: Found) -> Iterable[Eviction]:
+        """Every pod once, under the largest unit that takes it, with what allows it."""
+        table, homes, action, grounds = self.table, found.homes, rights.action, rights.grounds(found.units)
         seen: set[tuple[int, int, int]] = set()
         numbers = np.array(found.units, dtype=np.int64)
         numbers = numbers[np.lexsort((table.age[numbers], -table.kind[numbers]))]
@@ -326,7 +335,8 @@ class Evictor:
         for number, gang, alone in zip(*(column.tolist() for column in columns), strict=True):
             if alone:
                 home = homes.get((gang, 0, 0), NONE)
-                yield Eviction(gang, 0, 0, action, beneficiary, UnitKind.WHOLE_GANG, 0, home, *how)
+                whole = (UnitKind.WHOLE_GANG, 0, home, *how)
+                yield Eviction(gang, 0, 0, action, beneficiary, *whole, grounds[number])
                 continue
             unit = table[number]
             for leaf, at in table.spots(number):
@@ -335,7 +345,7 @@ class Evictor:
                     seen.add(spot)
                     yield Eviction(
                         *(unit.gang, leaf, at, action, beneficiary, UnitKind(unit.kind), unit.row),
-                        *(homes.get(spot, NONE), *how),
+                        *(homes.get(spot, NONE), *how, grounds[number]),
                     )
 
     def take(self, units: Sequence[int], evictions: Iterable[Eviction]) -> None:

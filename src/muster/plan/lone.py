@@ -29,12 +29,21 @@ class Lone:
         self._snapshot, self._books, self._strategy = snapshot, books, strategy
         self.placed: set[int] = set()
         self.nominated: set[int] = set()
+        # Those whose turn it is, as long as nothing became of them.
+        self.open: set[int] = set()
 
     def serve(self, turn: Turn, line: Line, alone: Alone) -> None:
         """This turn, and those like it that follow; whoever can't be served together is tried `alone`."""
         allowed, refused = self._alike(turn, line)
-        for number in (*self._place(allowed, turn.lone_shape, line, alone), *refused):
+        self.open = {*allowed, *refused}
+
+        def settle(number: int) -> None:
+            self.open.discard(number)
             alone(number)
+
+        for number in (*self._place(allowed, turn.lone_shape, settle), *refused):
+            settle(number)
+        self.open = set()
 
     def _alike(self, turn: Turn, line: Line) -> tuple[list[int], list[int]]:
         """Gangs of one pod, all of one shape and next to one another in the order as if each of them were placed.
@@ -70,7 +79,7 @@ class Lone:
             accounts.await_(row, cost, firm)
         return True
 
-    def _place(self, numbers: list[int], shape: int, line: Line, alone: Alone) -> list[int]:
+    def _place(self, numbers: list[int], shape: int, alone: Alone) -> list[int]:
         """As many as fit now, then when others have left, then in place of others; gives those that still wait."""
         books = self._books
         placed = self._place_many(numbers, shape, books.at_once)
@@ -86,8 +95,7 @@ class Lone:
             numbers = numbers[len(waits) :]
         for number in numbers:
             self._charge(number, -1)
-        line.moved({books.queue_of(self._snapshot.gangs[number]) for number in numbers})
-        return self._displace(numbers, shape, line, alone)
+        return self._displace(numbers, shape, alone)
 
     def _place_many(self, numbers: list[int], shape: int, engine: Engine) -> list[int]:
         """The first of some gangs of one pod each, as many as fit: bound, or nominated where room comes free later."""
@@ -107,7 +115,7 @@ class Lone:
         books.placements += placements
         return numbers[: len(nodes)]
 
-    def _displace(self, numbers: list[int], shape: int, line: Line, alone: Alone) -> list[int]:
+    def _displace(self, numbers: list[int], shape: int, alone: Alone) -> list[int]:
         """Room for gangs of one pod each in place of others, many at a time; gives those that still wait."""
         books, gangs = self._books, self._snapshot.gangs
         waiting: list[int] = []
@@ -127,7 +135,6 @@ class Lone:
                 self.nominated.update(one.number for one in served)
                 for one in served:
                     self._charge(one.number, 1, nominated=True)
-                line.moved({books.queue_of(gangs[one.gang]) for each in served for one in each.evictions})
             waiting += [one.number for one in wanted if one.number not in self.nominated]
         return waiting
 

@@ -59,7 +59,7 @@ class Line:
         # Queues that somebody is in line for.
         self._busy = len(self._waiting)
         # Per parent: its children with somebody in line, by rank. A rank that is out of date is put right when it
-        # comes up; one that got better is entered again by `moved`, which does no harm.
+        # comes up; one that got better is entered again, which does no harm.
         self._ranked: dict[int, list[tuple[Rank, int]]] = {}
         # The best rank that each queue is in line with.
         self._entered: dict[int, Rank] = {}
@@ -102,14 +102,19 @@ class Line:
         row = self._accounts.row_of(gang) if self._accounts.matter else NONE
         self._busy += not self._waiting[row]
         self._waiting[row].appendleft(turn)
+        for at in self._accounts.queues.paths[row] if row != NONE else ():
+            if at not in self._entered:
+                self._entered[at] = self._rank(at)
+                heapq.heappush(self._ranked[self._accounts.queues.parent_of[at]], (self._entered[at], at))
 
     def is_alone(self, gang: Gang) -> bool:
         """Whether nobody of another queue is in line."""
         row = self._accounts.row_of(gang) if self._accounts.matter else NONE
         return self._busy == bool(self._waiting.get(row))
 
-    def moved(self, rows: Iterable[int]) -> None:
-        """These queues hold less than before: they may come earlier."""
+    def _look_again(self) -> None:
+        """Queues that hold less than before may come earlier."""
+        rows, self._accounts.lighter = self._accounts.lighter, set()
         for row in rows:
             for at in self._accounts.queues.paths[row] if row != NONE else ():
                 rank = self._rank(at)
@@ -120,6 +125,8 @@ class Line:
     def _next_queue(self) -> int | None:
         if not self._ranked:
             return NONE if self._waiting.get(NONE) else None
+        if self._accounts.lighter:
+            self._look_again()
         at = NONE
         while True:
             while (found := self._best_below(at)) is not None:
@@ -129,6 +136,7 @@ class Line:
             if self._waiting.get(at):
                 return at
             # Nobody is left here: it leaves the line, and those around it are looked at again.
+            self._entered.pop(at, None)
             at = self._accounts.queues.parent_of[at]
             heapq.heappop(self._ranked[at])
 

@@ -10,6 +10,7 @@ from muster.api.tree import NONE
 from muster.plan.model import Dimension
 from muster.plan.proof import Proof
 from muster.snapshot.arrays import Gang, Kept, Snapshot
+from muster.snapshot.queues import CHARGES
 
 
 class Verdict(enum.Enum):
@@ -118,12 +119,33 @@ class UnitKind(enum.IntEnum):
     WHOLE_GANG = 3
 
 
+class Measured(NamedTuple):
+    """What a queue has of one charge, and what it is due of it: its fair share, or its quota; in base units."""
+
+    queue: int
+    charge: int
+    has: int
+    due: int
+
+
+class Ground(NamedTuple):
+    """What let queues lose something to a gang (SPEC §8): all by their fair share, or all by their `quota`.
+
+    `above` are the loser's queue and those above it, each with more than it is due when the gang had its turn; `within`
+    the gang's own, each with what it has together with the gang. Both end below the queue that they share.
+    """
+
+    quota: bool
+    above: tuple[Measured, ...]
+    within: tuple[Measured, ...]
+
+
 class Eviction(NamedTuple):
     """A placed pod (by gang, leaf and place in the leaf) that goes, by an action, for a gang or for nobody (NONE).
 
     `row` is the tree node that goes with it: the leaf of a single pod, a surplus child, the root for a whole gang. `to`
     is the node where room is kept for its successor, when it is only moved. `considered` units were there to choose
-    from; `exact` when every choice of them was looked at.
+    from; `exact` when every choice of them was looked at. `ground` is what allowed it, if it is reclaimed.
     """
 
     gang: int
@@ -136,6 +158,7 @@ class Eviction(NamedTuple):
     to: int = NONE
     considered: int = 0
     exact: bool = False
+    ground: Ground | None = None
 
 
 class QueueOutcome(NamedTuple):
@@ -145,6 +168,8 @@ class QueueOutcome(NamedTuple):
     allocated: tuple[int, ...]
     non_preemptible: tuple[int, ...]
     fair_share: tuple[int, ...]
+    # What counts in it and is not placed: nominated, or moved and not back yet.
+    awaited: tuple[int, ...] = (0,) * len(CHARGES)
 
 
 class RowOutcome(NamedTuple):

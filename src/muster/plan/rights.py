@@ -1,15 +1,33 @@
 """Who may take what from whom (SPEC §8): the rules of preempt, reclaim and consolidate."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from muster.api.once import once
 from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge, minimum_of, plus
-from muster.plan.outcome import Action, UnitKind
+from muster.plan.outcome import Action, Ground, Measured, UnitKind
 from muster.plan.units import Flags, Numbers, Table
 from muster.snapshot.arrays import Gang, Snapshot
+
+
+class Closed(NamedTuple):
+    """The queue from outside of which nothing is taken back, because of what queues would have with the gang.
+
+    From it down to the gang's own, one would end above its fair share and one above its quota; mostly it is the same.
+    """
+
+    queue: int
+    share: Measured
+    quota: Measured
+
+
+def may_ask_from_ns(gang: Gang) -> int:
+    """From when on others may be evicted for a gang: 0 when it is not delayed, or nobody knows since when it waits."""
+    delayed = gang.pending_since_ns and gang.preemption_delay_ns
+    return gang.pending_since_ns + gang.preemption_delay_ns if delayed else 0
 
 
 class Terms:
@@ -37,36 +55,77 @@ class Terms:
 
         The gang's queues end within what they are due, and the other's have more than that.
         """
+        return self._measure(queue, frees, taken) is not None
+
+    def _measure(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> bool | None:
+        """By what a queue may lose something: False for its fair share, True for its quota, None when by neither."""
         below, share, quota = self._of(queue)
-        return (share and self._is_above(below, frees, taken, quota=False)) or (
-            quota and self._is_above(below, frees, taken, quota=True)
-        )
+        if share and self._is_above(below, frees, taken, quota=False):
+            return False
+        return True if quota and self._is_above(below, frees, taken, quota=True) else None
+
+    def ground(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> Ground | None:
+        """The numbers that `may_give` looks at, as they are before anything of it goes; None when it may not."""
+        quota = self._measure(queue, frees, taken)
+        if quota is None:
+            return None
+        theirs, mine = self.accounts.queues.paths[queue], self.accounts.queues.paths[self.row]
+        above = []
+        for row in self.below(queue):
+            c = max(c for c in self._wants if frees[c] > 0 and self._is_over(row, c, taken, quota=quota))
+            above.append(Measured(row, c, self.accounts.placed(row, c), self.accounts.due(row, c, quota=quota)))
+        within = [self._measured(row, above[0].charge, self.asked, quota=quota) for row in mine if row not in theirs]
+        return Ground(quota, tuple(above), tuple(within))
+
+    @property
+    def closed(self) -> Closed | None:
+        """The first of the gang's queues from outside of which nobody gives it anything; None when there is none."""
+        path = self.accounts.queues.paths[self.row] if self.row != NONE else ()
+        over = [self._first_over(path, quota=quota) for quota in (False, True)]
+        if NONE in over:
+            return None
+        share, quota = (self._excess(row, quota=quota) for row, quota in zip(over, (False, True), strict=True))
+        return Closed(max(over, key=path.index), share, quota)
+
+    def _first_over(self, rows: Iterable[int], *, quota: bool) -> int:
+        """The first of the gang's queues that would end above what it is due; NONE when all end within it."""
+        return next((row for row in rows if not self.accounts.ends_within(row, self.asked, quota=quota)), NONE)
+
+    def _excess(self, row: int, *, quota: bool) -> Measured:
+        has, due = self.accounts.allocated[row], self.accounts.due
+        c = max(c for c in self._wants if has[c] + self.asked[c] > due(row, c, quota=quota))
+        return self._measured(row, c, self.asked, quota=quota)
+
+    def _measured(self, row: int, c: int, more: Charge, *, quota: bool) -> Measured:
+        return Measured(row, c, self.accounts.allocated[row][c] + more[c], self.accounts.due(row, c, quota=quota))
 
     def _of(self, queue: int) -> tuple[tuple[int, ...], bool, bool]:
         if queue not in self._known:
-            paths, accounts = self.accounts.queues.paths, self.accounts
+            paths = self.accounts.queues.paths
             mine, theirs = paths[self.row], paths[queue]
             below = tuple(at for at in theirs if at not in mine)
             ours = [at for at in mine if at not in theirs]
             # A queue above the gang's own shares everything with it: there is nothing to take back from it.
             apart = bool(below and ours)
-            ends = [
-                apart and all(accounts.ends_within(at, self.asked, quota=quota) for at in ours)
-                for quota in (False, True)
-            ]
+            ends = [apart and self._first_over(ours, quota=quota) == NONE for quota in (False, True)]
             self._known[queue] = (below, ends[0], ends[1])
         return self._known[queue]
 
     def _is_above(self, rows: Iterable[int], frees: Charge, taken: Mapping[int, Sequence[int]], *, quota: bool) -> bool:
         """Whether each of these queues still has more than it is due of something that is asked for and freed."""
+        wants = [c for c in self._wants if frees[c] > 0]
         for row in rows:
-            gone = taken.get(row)
-            for c in self._wants:
-                if frees[c] > 0 and self.accounts.above(row, c, quota=quota) > (gone[c] if gone else 0):
+            for c in wants:
+                if self._is_over(row, c, taken, quota=quota):
                     break
             else:
                 return False
         return True
+
+    def _is_over(self, row: int, c: int, taken: Mapping[int, Sequence[int]], *, quota: bool) -> bool:
+        """Whether a queue has more than it is due of one charge, when so much has been taken already."""
+        gone = taken.get(row)
+        return self.accounts.above(row, c, quota=quota) > (gone[c] if gone else 0)
 
     def most(self, largest: Mapping[int, Sequence[int]]) -> Charge:
         """No more than so much can be taken: what queues may lose, and the `largest` last unit of each."""
@@ -106,6 +165,11 @@ class Rights:
     @once
     def candidates(self) -> Numbers:
         """The units that may be taken at all, each judged by itself."""
+        return np.flatnonzero(self.reach & ~self.protected)
+
+    @once
+    def reach(self) -> Flags:
+        """The units that the action is about, whether their minRuntime protects them or not."""
         table = self.table
         mask: Flags = table.left & (table.gang != self._number)
         if self.action == Action.PREEMPT:
@@ -119,20 +183,26 @@ class Rights:
             queues = np.unique(table.queue[mask]).tolist()
             full = [queue for queue in queues if queue != NONE and self.terms.accounts.is_over(queue)]
             mask &= table.controlled & table.returns & ~np.isin(table.queue, full)
-        return np.flatnonzero(mask & ~self._protected())
+        return mask
 
-    def _protected(self) -> Flags:
-        """Minimums of gangs that have not run for as long as their queue promises."""
-        table, queues, snapshot = self.table, self.snapshot.queues, self.snapshot
+    @once
+    def min_runtime_ns(self) -> Numbers:
+        """Per unit: how long its gang's minimum is safe from this gang after it has started."""
+        table, queues = self.table, self.snapshot.queues
         if not any(queues.preempt_min_runtime_ns) and not any(queues.reclaim_min_runtime_ns):
-            return np.zeros(len(table), dtype=bool)
+            return np.zeros(len(table), dtype=np.int64)
         # The last entry is for gangs without a queue, which nobody protects.
         inside, outside = (
             np.array([*runtimes, 0], dtype=np.int64)[table.queue]
             for runtimes in (queues.preempt_min_runtime_ns, queues.reclaim_min_runtime_ns)
         )
-        runtime = np.where(table.queue == self.terms.row, inside, outside)
-        young = (table.started_ns > 0) & (snapshot.now_ns - table.started_ns < runtime)
+        return np.where(table.queue == self.terms.row, inside, outside)
+
+    @once
+    def protected(self) -> Flags:
+        """Minimums of gangs that have not run for as long as their queue promises."""
+        table = self.table
+        young = (table.started_ns > 0) & (self.snapshot.now_ns - table.started_ns < self.min_runtime_ns)
         protected: Flags = young & (table.kind == UnitKind.WHOLE_GANG)
         return protected
 
@@ -147,8 +217,20 @@ class Rights:
     def all_legal(self, numbers: Sequence[int]) -> bool:
         """Whether all of the units may go, the small ones first."""
         costs = self.table.costs
-        order = sorted(numbers, key=lambda number: (costs[number], number))
-        return bool(Taken(self).add(order))
+        return bool(Taken(self).add(sorted(numbers, key=lambda number: (costs[number], number))))
+
+    def grounds(self, numbers: Iterable[int]) -> dict[int, Ground | None]:
+        """What allows units of these queues to go, as it is when the first goes; None where queues are not asked."""
+        if self.action != Action.RECLAIM:
+            return dict.fromkeys(numbers)
+        known, found = dict[tuple[int, Charge], Ground | None](), dict[int, Ground | None]()
+        queues, costs = self.table.queue, self.table.costs
+        for number in numbers:
+            key = (int(queues[number]), costs[number])
+            if key not in known:
+                known[key] = self.terms.ground(*key, {})
+            found[number] = known[key]
+        return found
 
 
 class Taken:
@@ -183,7 +265,7 @@ class Taken:
             cost = self._table.costs[number]
             if rigid and (queue, cost) in self._closed:
                 return False
-            if not self._may_give(number, queue, rigid=rigid):
+            if not self._rights.terms.may_give(queue, cost, self._before_last(number, queue, rigid=rigid)):
                 if rigid and not self._pending:
                     self._closed.add((queue, cost))
                 return False
@@ -197,15 +279,15 @@ class Taken:
         self._count(number, queue, 1)
         return True
 
-    def _may_give(self, number: int, queue: int, *, rigid: bool) -> bool:
-        """Whether the queue has more than it is due before the last that goes of a unit, which is its minimum."""
-        rights, taken = self._rights, self._by_queue
+    def _before_last(self, number: int, queue: int, *, rigid: bool) -> Mapping[int, Sequence[int]]:
+        """What queues have lost when the last of a unit goes, which is its minimum."""
+        taken = self._by_queue
         if not rigid and self._table.pods[number] > 1:
             surplus = self._cost_of_new(number, beyond_minimum=True)
             taken = dict(taken)
-            for row in rights.terms.below(queue):
+            for row in self._rights.terms.below(queue):
                 taken[row] = list(plus(taken.get(row, NOTHING), surplus))
-        return rights.terms.may_give(queue, self._table.costs[number], taken)
+        return taken
 
     def _drop(self, number: int) -> None:
         gang = int(self._table.gang[number])

@@ -1,6 +1,6 @@
 """Staleness (SPEC §8): gangs, or children, that lost what their minimum needs and did not get it back in time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from muster.api.tree import Tree, satisfied
@@ -15,7 +15,7 @@ class Clock(NamedTuple):
     due: bool
 
 
-def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None) -> Iterator[Clock]:
+def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None) -> list[Clock]:
     """From the root down: an unsatisfied root, or every unsatisfied child with placed pods whose parent is satisfied.
 
     `present` are placed and succeeded pods per leaf after the cycle. While a missing member terminates the clock stands
@@ -24,7 +24,7 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
     tree = gang.tree
     met = satisfied(tree, present)
     lost = _lost(gang, present)
-    open_rows = [0]
+    found, open_rows = list[Clock](), [0]
     while open_rows:
         row = open_rows.pop()
         if met[row]:
@@ -35,7 +35,8 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
             waits = any(gang.counts.get(leaf, Counts()).terminating for leaf in tree.leaves_below(row))
             if waits:
                 since = now_ns if last_ns is None else min(now_ns, since + max(0, now_ns - last_ns))
-            yield Clock(row, since, due=not waits and 0 <= gang.grace_ns <= now_ns - since)
+            found.append(Clock(row, since, due=not waits and 0 <= gang.grace_ns <= now_ns - since))
+    return found
 
 
 def _has_placed(gang: Gang, row: int) -> bool:

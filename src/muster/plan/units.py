@@ -68,6 +68,10 @@ class Table:
         self.node: Numbers = np.concatenate([placed.node[rows], _column(one.nodes[at] for one, at in here)])
         self.shape: Numbers = np.concatenate([placed.shape[rows], _column(one.shapes[at] for one, at in here)])
         self.first: Numbers = np.cumsum(self.pods) - self.pods
+        # The same pod may be in several units.
+        pods: dict[tuple[int, int, int], int] = {}
+        ids = [pods.setdefault((unit.gang, *spot), len(rows) + len(pods)) for unit in others for spot in unit.pods]
+        self._pod: Numbers = np.concatenate([np.arange(len(rows)), _column(ids)])
         # Single pods of one leaf, of which only some can be spared: the leaf by number, and how many.
         self.leaf: Numbers = np.full(len(self.gang), NONE, dtype=np.int64)
         self.spare_pods: Numbers = np.zeros(len(self.gang), dtype=np.int64)
@@ -147,16 +151,8 @@ class Table:
         rows = np.flatnonzero(chosen[self.unit] & self.there)
         if not chosen[self._rigid :].any():
             return rows
-        seen: set[tuple[int, Spot]] = set()
-        kept = [int(row) for row in rows[self.rigid[self.unit[rows]]]]
-        for row in rows[~self.rigid[self.unit[rows]]].tolist():
-            number = int(self.unit[row])
-            unit = self[number]
-            what = (unit.gang, unit.pods[row - int(self.first[number])])
-            if what not in seen:
-                seen.add(what)
-                kept.append(row)
-        return np.array(kept, dtype=np.int64)
+        _, first = np.unique(self._pod[rows], return_index=True)
+        return rows[np.sort(first)]
 
     def is_legal(self, gang: int, numbers: Collection[int]) -> bool:
         """Whether these units of a gang may go together, after what has gone already."""

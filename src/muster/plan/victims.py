@@ -379,17 +379,18 @@ class Search:
         return []
 
     def _classes(self, units: Sequence[int]) -> dict[int, int]:
-        """Single pods of one shape on nodes that look alike, in the same domains, are alike."""
+        """Single pods of one shape, alone or of one leaf, on nodes that look alike, in the same domains, are alike."""
         table, ledger = self.table, self.engine.ledger
         rows = table.rows(units)
-        alike = rows[table.alone[table.unit[rows]]] if not self.question.moves else rows[:0]
+        single = table.alone[table.unit[rows]] | (table.leaf[table.unit[rows]] != NONE)
+        alike = rows[single] if not self.question.moves else rows[:0]
         found = {number: -1 - number for number in units}
         if not len(alike):
             return found
         nodes = table.node[alike]
         gang = self.question.progress.gang
         self._give(units)
-        columns = [*ledger.free[:, nodes], table.shape[alike]]
+        columns = [*ledger.free[:, nodes], table.shape[alike], table.leaf[table.unit[alike]]]
         self._take_back()
         columns += [self.snapshot.allowed[shape][nodes] for shape in {batch.shape for batch in gang.waiting}]
         for topology in {hold.topology for hold in gang.holds}:

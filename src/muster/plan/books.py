@@ -22,6 +22,7 @@ from muster.plan.units import Spot, without
 from muster.snapshot.arrays import Gang, Kept, Snapshot
 
 Ask = Callable[[Engine], Attempt]
+Judge = Callable[..., list[str]]
 
 
 class State:
@@ -71,6 +72,8 @@ class Books:
         self.states: dict[int, State] = {}
         self.placements: list[Placement] = []
         self.evictions: list[Eviction] = []
+        # What was decided, to be judged again after a defect.
+        self._decided: list[Callable[[Checker], list[str]]] = []
         # Pods that go in this cycle, by gang.
         self.gone: dict[int, set[Spot]] = {}
 
@@ -122,6 +125,9 @@ class Books:
     def _recover(self) -> None:
         """Room and queues anew from what was decided."""
         gangs, placed = self._snapshot.gangs, list(self.placements)
+        self.checker = Checker(self._snapshot)
+        for judge in self._decided:
+            judge(self.checker)
         self.reserved.forget_engines()
         self.at_once = Engine(self._snapshot, Ledger(self._snapshot), self._strategy)
         self.reserved.serve(self.at_once)
@@ -249,7 +255,6 @@ class Books:
             # Whoever is moved comes back: it still counts in its queue, and is not placed.
             for row, cost, firm in self._costs(sacrifice.evictions):
                 self.accounts.await_(row, cost, firm)
-        self._enter(sacrifice.evictions)
         for kept in self._places_of(sacrifice.evictions, homes=True):
             soon.ledger.take(kept)
             self.at_once.ledger.take(kept)
@@ -259,18 +264,19 @@ class Books:
         """Gangs of one pod each are nominated in place of others; all of them, or when something is wrong none."""
         evictions = [one for each in served for one in each.evictions]
         placements = [Placement(one.number, 0, (0,), (one.node,), True) for one in served]
-        if self.checker.faults_of_lone_pods(shape, placements, evictions, nominated=True):
+        off = self._costs(evictions)
+        if self.decide_lone(shape, placements, evictions, nominated=True):
             return False
         soon = self.open_soon()
         for taking in self._places_of(evictions):
             soon.ledger.give_back(taking)
         soon.refuted.clear()
         self.evictor.take([unit for one in served for unit in one.units], evictions)
-        self.leave(evictions)
+        for row, cost, firm in off:
+            self.accounts.charge(row, cost, firm, -1)
         taking = Taking(shape, *np.unique([one.node for one in served], return_counts=True))
         for engine in (soon, self.at_once):
             engine.ledger.take(taking)
-        self.placements += placements
         return True
 
     def _places_of(self, evictions: Sequence[Eviction], *, homes: bool = False) -> Iterator[Taking]:
@@ -284,15 +290,15 @@ class Books:
         for shape, found in sorted(nodes.items()):
             yield Taking(shape, *np.unique(found, return_counts=True))
 
-    def leave(self, evictions: Sequence[Eviction]) -> None:
-        """Pods go: their gangs, and the queues of those, are without them."""
-        self._discharge(evictions)
-        self._enter(evictions)
-
-    def _enter(self, evictions: Sequence[Eviction]) -> None:
-        self.evictions += evictions
-        for one in evictions:
-            self.gone.setdefault(one.gang, set()).add((one.leaf, one.pod))
+    def reap(self, evictions: Sequence[Eviction]) -> list[str]:
+        """Pods go for nobody, because what they belong to is below its minimum; what is wrong with it, if anything."""
+        off = self._costs(evictions)
+        faults = self._decide(_stale, (), evictions)
+        if not faults:
+            self.evictor.take((), evictions)
+            for row, cost, firm in off:
+                self.accounts.charge(row, cost, firm, -1)
+        return faults
 
     def _discharge(self, evictions: Sequence[Eviction]) -> list[tuple[int, Charge, Charge]]:
         """Takes pods off the queues of their gangs; gives what was taken off."""
@@ -341,7 +347,7 @@ class Books:
         if attempt.takings is None:
             return attempt
         placements = _placements(state, attempt, nominated=nominated)
-        faults = self.checker.faults(state.number, placements, evictions)
+        faults = self._decide(partial(Checker.faults, gang=state.number), placements, evictions)
         if faults:
             engine.ledger.rewind(mark)
             if certain:
@@ -365,8 +371,25 @@ class Books:
             state.reasons += [waits] if waits not in state.reasons else []
         state.nominated |= nominated
         state.unknown_wishes |= attempt.unknown_wishes
-        self.placements += placements
         return attempt
+
+    def decide_lone(
+        self, shape: int, placements: Sequence[Placement], evictions: Sequence[Eviction] = (), *, nominated: bool
+    ) -> list[str]:
+        """Many gangs of one pod each; what is wrong with it, and then it never was."""
+        judge = partial(Checker.faults_of_lone_pods, shape=shape, nominated=nominated)
+        return self._decide(judge, placements, evictions)
+
+    def _decide(self, judge: Judge, placements: Sequence[Placement], evictions: Sequence[Eviction]) -> list[str]:
+        """A decision, as one thing: when nothing is wrong with it, it stands, whatever happens to us after that."""
+        faults = judge(self.checker, placements=placements, evictions=evictions)
+        if not faults:
+            self._decided.append(partial(judge, placements=placements, evictions=evictions))
+            self.placements += placements
+            self.evictions += evictions
+            for one in evictions:
+                self.gone.setdefault(one.gang, set()).add((one.leaf, one.pod))
+        return faults
 
     def _charge(self, state: State, attempt: Attempt, *, nominated: bool) -> None:
         row = self.queue_of(state.gang)
@@ -419,3 +442,7 @@ def _matched(pods: range, nodes: list[int], nominated: tuple[int, ...]) -> tuple
         else:
             found.append(NONE)
     return tuple(node if node != NONE else left.pop(0) for node in found)
+
+
+def _stale(checker: Checker, placements: Sequence[Placement], evictions: Sequence[Eviction]) -> list[str]:
+    return checker.faults_of_stale(evictions)

@@ -100,7 +100,11 @@ class _Cycle:
         try:
             do()
         except Exception as error:
+            self._lone.adopt(self._books.placements)
             self._lone.open.discard(number)
+            if number in self._lone.placed or number in self._lone.nominated:
+                self._books.give_up(number)
+                return
             state = self._books.give_up(number)
             state.tell(error)
             if not surplus:
@@ -381,17 +385,21 @@ class _Cycle:
 
     def reap(self) -> None:
         """Gangs, and children, that stayed below their minimum for too long, go (SPEC §8). Clocks run in any case."""
+        for number in self._snapshot.broken:
+            self._guarded(number, partial(self._look_at_clocks, number), surplus=True)
+
+    def _look_at_clocks(self, number: int) -> None:
+        """What of a gang is below its minimum by a loss, and goes when its time is up."""
         snapshot, books = self._snapshot, self._books
-        for number in snapshot.broken:
-            gang, state = snapshot.gangs[number], books.states.get(number)
-            clocks = clocks_of(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
-            if clocks:
-                self._clocks[number] = clocks
-            invalid = any(issue.code == Code.INVALID for issue in gang.held)
-            repaired = state is not None and state.nominated
-            if Action.STALE in self._policy.actions and not invalid and not repaired and number not in books.gone:
-                for clock in clocks:
-                    self._guarded(number, partial(self._reap, number, clock), surplus=True)
+        gang, state = snapshot.gangs[number], books.states.get(number)
+        clocks = clocks_of(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
+        if clocks:
+            self._clocks[number] = clocks
+        invalid = any(issue.code == Code.INVALID for issue in gang.held)
+        repaired = state is not None and state.nominated
+        if Action.STALE in self._policy.actions and not invalid and not repaired and number not in books.gone:
+            for clock in clocks:
+                self._reap(number, clock)
 
     def _present(self, number: int) -> list[int]:
         """Per row: the pods of a leaf that are placed or succeeded after what was decided so far."""
@@ -411,12 +419,9 @@ class _Cycle:
         ]
         if not clock.due or not books.evictor.is_undisturbed(pods):
             return
-        faults = books.checker.faults_of_stale(pods)
+        faults = books.reap(pods)
         if faults:
             books.state(number).reasons.append(Reason(Code.SCHEDULER_ERROR, clock.row, detail=faults[0]))
-            return
-        books.evictor.take((), pods)
-        books.leave(pods)
 
     def plan(self) -> Plan:
         """Everything that was decided."""

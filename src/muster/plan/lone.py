@@ -3,7 +3,7 @@
 The result is the same as one by one, and four thousand of them cost what forty would.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -106,13 +106,12 @@ class Lone:
         nodes = np.repeat(np.arange(len(counts)), counts).tolist()
         later = engine is books.soon
         placements = [Placement(number, 0, (0,), (node,), later) for number, node in zip(numbers, nodes, strict=False)]
-        if not placements or books.checker.faults_of_lone_pods(shape, placements, nominated=later):
+        if not placements or books.decide_lone(shape, placements, nominated=later):
             return []
         taking = Taking(shape, *slice_rows(np.arange(len(counts)), counts))
         for other in (books.at_once, books.soon):
             if other is not None:
                 other.ledger.take(taking)
-        books.placements += placements
         return numbers[: len(nodes)]
 
     def _displace(self, numbers: list[int], shape: int, alone: Alone) -> list[int]:
@@ -141,6 +140,13 @@ class Lone:
     def _wanted(self, number: int) -> Wanted:
         progress = self._books.state(number).progress
         return Wanted(number, progress, 0, [{0: 1}], nobody, surplus=False)
+
+    def adopt(self, placements: Iterable[Placement]) -> None:
+        """After a defect: those of the turn that were decided on before it."""
+        for placement in placements:
+            if placement.gang in self.open:
+                (self.nominated if placement.nominated else self.placed).add(placement.gang)
+                self.open.discard(placement.gang)
 
     def outcome(self, number: int) -> Outcome:
         """What there is to say of one of them."""

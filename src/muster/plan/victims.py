@@ -85,6 +85,8 @@ class Search:
     _off: list[tuple[int, Charge]] = field(default_factory=list)
     _homes: Homes = field(default_factory=dict)
     _takings: tuple[tuple[int, Taking], ...] | None = None
+    # Where the gang was put the last time that it fitted.
+    _where: set[int] = field(default_factory=set)
     # Whether nobody was found where somebody may have been.
     _missed: bool = False
 
@@ -215,8 +217,15 @@ class Search:
         return None
 
     def _spared(self, units: Sequence[int], pool: Numbers) -> Found:
+        """The units without those that are not needed; and if their gangs have few units, the best choice of those."""
         spared = self._spare(units)
-        return Found(spared, self._homes, len(pool), exact=False, takings=self._takings)
+        found = Found(spared, self._homes, len(pool), exact=False, takings=self._takings)
+        near = pool[np.isin(self.table.gang[pool], self.table.gang[list(spared)])]
+        if len(near) <= EXACT and not self.table.rigid[near].all():
+            better = self._exact(near)
+            if better is not None and self.rank(better.units) < self.rank(spared):
+                return better._replace(considered=len(pool), exact=False)
+        return found
 
     def _beginnings(self, pool: Numbers) -> Iterator[Iterator[list[int]]]:
         """Orders that begin with what one node holds; then one with what frees the most."""
@@ -361,7 +370,9 @@ class Search:
             for other in table.siblings(number)
             if table.left[other] and table.kind[other] < table.kind[number] and other not in kept
         ]
-        smaller.sort(key=lambda one: (int(table.kind[one]), int(table.age[one])))
+        # Those first that are where the gang would be.
+        here = {int(table.unit[row]) for row in table.rows(smaller) if int(table.node[row]) in self._where}
+        smaller.sort(key=lambda one: (one not in here, int(table.kind[one]), int(table.age[one])))
         gang = int(table.gang[number])
         if len(smaller) <= _FEW_SMALLER:
             sizes = range(1, len(smaller) + 1)
@@ -459,8 +470,10 @@ class Search:
         try:
             # Another room, other answers: nothing is remembered.
             engine = Engine(self.snapshot, ledger, self.engine.strategy)
-            if self.question.ask(engine).takings is None:
+            attempt = self.question.ask(engine)
+            if attempt.takings is None:
                 return False
+            self._where = {int(node) for _, taking in attempt.takings for node in taking.nodes}
             return not self.question.moves or self._finds_homes(engine, units, mark)
         finally:
             ledger.rewind(mark)

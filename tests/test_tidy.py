@@ -110,7 +110,8 @@ def test_the_core_never_asks_for_the_time(path):
 
 # What the core may import from outside: nothing of it knows a clock, randomness, a log, a file or the network.
 CORE_IMPORTS = {
-    *("bisect", "collections", "copy", "dataclasses", "datetime", "difflib", "enum", "fractions", "functools", "heapq"),
+    *("bisect", "collections", "contextlib", "copy", "dataclasses", "datetime", "difflib", "enum", "fractions"),
+    *("functools", "heapq"),
     *("itertools", "json", "math", "operator", "re", "typing", "msgspec", "numpy", "yaml", "muster"),
 }
 # What of api the plan may see: trees of rows, no objects.

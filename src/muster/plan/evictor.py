@@ -211,7 +211,10 @@ class Evictor:
             thin = thinned(units, node, shape, table, engine.ledger, spare=gain - serves)
             rights = self.rights(action, now, self._terms(now, asked))
             refused = row != NONE and accounts.refusal(row, asked, firm) is not None
-            if node in broken or refused or not table.alone[thin].all() or not rights.all_legal(thin):
+            if not table.alone[thin].all():
+                # Part of a gang: what comes after it does more harm. The rest is looked at one by one.
+                break
+            if node in broken or refused or not rights.all_legal(thin):
                 broken.add(node)
                 continue
             if len(thin) < len(units):

@@ -12,8 +12,9 @@ from muster.decisions.explanation import explain
 from muster.decisions.losses import losses, why_evicted
 from muster.decisions.plan import Evict, Nominate, decide, document_of
 from muster.decisions.words import LONGEST
-from muster.plan.outcome import Action, Eviction, Placement, UnitKind
+from muster.plan.outcome import Action, Eviction, Ground, Measured, Placement, UnitKind
 from muster.plan.proof import Certificate
+from muster.snapshot.queues import CHARGES
 from small_cluster import gang, node, planned, pod
 
 REPLICAS = [{"name": f"decode-{number}", "minMember": 2} for number in range(4)]
@@ -57,8 +58,12 @@ def only(*evictions):
     return loss
 
 
+GPU = CHARGES.index("gpu")
+A, B = (PLAN.snapshot.queues.row_of[name] for name in "ab")
+BY_SHARE = Ground(False, (Measured(A, GPU, 8, 3),), (Measured(B, GPU, 5, 7),))
 REPLICA = [
-    of("decode-3", at, Action.RECLAIM, OTHER, kind=UnitKind.SURPLUS_CHILD, row=LEAF["decode-3"]) for at in (0, 1)
+    of("decode-3", at, Action.RECLAIM, OTHER, kind=UnitKind.SURPLUS_CHILD, row=LEAF["decode-3"], ground=BY_SHARE)
+    for at in (0, 1)
 ]
 
 
@@ -82,7 +87,7 @@ REPLICA = [
         pytest.param(
             [one._replace(considered=7, exact=True) for one in REPLICA],
             "reclaimed for default/other: the surplus replica decode-3 (2 pods) · a held 8 GPU, its fair share is 3; "
-            "b held 0 GPU, its fair share is 7 · 7 units could go, every choice of them was looked at",
+            "b comes to 5 GPU, its fair share is 7 · 7 units could go, every choice of them was looked at",
             id="a replica is reclaimed",
         ),
         pytest.param(
@@ -140,18 +145,90 @@ def test_what_is_stale_says_since_when():
     )
 
 
-def test_a_queue_above_its_quota_only():
-    """Within its fair share and above its quota: the quota is what is told."""
-    plan = planned(
-        *(node("n1", 8), queue("a", quota=1), queue("b", quota=6), gang("runs", queue="a", minMember=2)),
-        *(pod(f"runs-{at}", "runs", nodeName="n1") for at in range(2)),
-        *(gang("other", queue="b", minMember=9), *(pod(f"o-{i}", "other") for i in range(9))),
+def reclaimed(*documents):
+    """What the plan itself comes to: the sentences, by the first pod that goes."""
+    plan = planned(*documents)
+    found = {loss.pods[0]: loss for loss in losses(plan)}
+    assert {loss.action for loss in found.values()} == {Action.RECLAIM}
+    for one in plan.evictions:
+        assert all(row.has > row.due for row in one.ground.above)
+        assert all(row.has <= row.due for row in one.ground.within)
+    return {pod: loss.why for pod, loss in found.items()}
+
+
+def running(name, on, queue="a", **spec):
+    return gang(name, queue=queue, preemptibility="preemptible", **spec), pod(f"{name}-0", name, nodeName=on)
+
+
+def test_the_numbers_are_those_of_the_turn():
+    """Not those of the beginning or the end of the cycle: who comes second finds queues as the first has left them."""
+    why = reclaimed(
+        *(node("n", 4), queue("a", quota=1), queue("b", quota=3)),
+        *(one for at in range(4) for one in running(f"a{at}", "n")),
+        *(gang("b0", queue="b", minMember=1), pod("b0-0", "b0")),
+        *(gang("b1", queue="b", minMember=2), pod("b1-0", "b1"), pod("b1-1", "b1")),
     )
-    other, runs = (
-        next(n for n, one in enumerate(plan.snapshot.gangs) if one.key[1] == name) for name in ("other", "runs")
+    assert sorted(why.values()) == [
+        "a held 3 GPU, its fair share is 1; b comes to 3 GPU, its fair share is 3",
+        "a held 3 GPU, its fair share is 1; b comes to 3 GPU, its fair share is 3",
+        "a held 4 GPU, its fair share is 1; b comes to 1 GPU, its fair share is 3",
+    ]
+
+
+def test_queues_of_departments_are_told_up_to_what_they_share():
+    """The own queue, and the one below the common one: both have to have too much, or to stay within it."""
+    why = reclaimed(
+        *(node("n", 8), queue("left", quota=4), queue("right", quota=4)),
+        *(queue("a", "left", quota=1), queue("idle", "left", quota=3), queue("b", "right", quota=4)),
+        *(one for at in range(6) for one in running(f"a{at}", "n")),
+        *(one for at in range(2) for one in running(f"i{at}", "n", "idle")),
+        *(gang("g", queue="b", minMember=1), pod("g-0", gpus=3)),
     )
-    (loss,) = losses(replace(plan, evictions=(Eviction(runs, 0, 1, Action.RECLAIM, other),)))
-    assert loss.why == "a held 2 GPU, its quota is 1; b held 0 GPU, its quota is 6"
+    assert set(why.values()) == {
+        "a held 6 GPU, its fair share is 3 (left: 8 GPU of 5); "
+        "b comes to 3 GPU, its fair share is 3 (right: 3 GPU of 3)"
+    }
+    assert len(why) == 3
+
+
+def test_what_is_told_is_what_was_asked_for_and_freed():
+    """A queue with too much of one thing is no reason for those who lose another."""
+    documents = [node("n", 4), queue("a", quota=0), queue("b", quota=4)]
+    documents[1]["spec"]["resources"]["cpu"] = {"quota": 0}
+    ask = {"containers": [{"resources": {"requests": {"cpu": "8", "nvidia.com/gpu": 1}}}]}
+    for at in range(4):
+        documents += running(f"a{at}", "n")
+        documents[-1]["spec"].update(ask)
+    documents += [gang("g", queue="b", minMember=1), pod("g-0")]
+    documents[-1]["spec"]["containers"] = [{"resources": {"requests": {"cpu": "8"}}}]
+    assert set(reclaimed(*documents).values()) == {
+        "a held 32 CPU, its fair share is 24; b comes to 8 CPU, its fair share is 8"
+    }
+
+
+def test_whoever_goes_by_quota_is_told_so():
+    """Two go by the fair share; the third, with which the queue falls below that, by the quota."""
+    why = reclaimed(
+        *(node("n1", 4), node("n2", 4), queue("a", quota=1), queue("b", quota=6)),
+        *(one for at in range(6) for one in running(f"a{at}", f"n{1 + at // 3}")),
+        *(gang("big", queue="b", minMember=1), pod("big-0", "big", gpus=4)),
+    )
+    by_share = "a held 6 GPU, its fair share is 4; b comes to 4 GPU, its fair share is 4"
+    by_quota = "a held 6 GPU, its quota is 1; b comes to 4 GPU, its quota is 6"
+    assert sorted(why.values()) == [by_share, by_share, by_quota]
+
+
+def test_pods_of_one_leaf_by_different_rights_are_told_apart():
+    by_quota = Ground(True, (Measured(A, GPU, 8, 2),), (Measured(B, GPU, 5, 6),))
+    evictions = [
+        of("decode-3", at, Action.RECLAIM, OTHER, kind=UnitKind.SURPLUS_POD, row=LEAF["decode-3"], ground=ground)
+        for at, ground in enumerate((by_quota, BY_SHARE))
+    ]
+    found = losses(evicting(*evictions))
+    assert [(loss.pods, loss.why) for loss in found] == [
+        (("runs-3-1",), "a held 8 GPU, its fair share is 3; b comes to 5 GPU, its fair share is 7"),
+        (("runs-3-0",), "a held 8 GPU, its quota is 2; b comes to 5 GPU, its quota is 6"),
+    ]
 
 
 def test_the_document_lists_evictions_by_pod_with_the_beneficiary():
@@ -256,11 +333,13 @@ def test_no_sentence_is_too_long(action, kind, considered, exact):
     row = 0 if kind is UnitKind.WHOLE_GANG else 1
     beneficiary = NONE if action == Action.STALE else 1
     to = 0 if action == Action.CONSOLIDATE else NONE
-    gone = [Eviction(0, 1, at, action, beneficiary, kind, row, to, considered, exact) for at in range(3)]
+    sides = tuple(tuple(Measured(queue, GPU, 3, 1) for queue in rows) for rows in ((0, 1), (1, 0)))
+    ground = Ground(True, *sides) if action == Action.RECLAIM else None
+    gone = [Eviction(0, 1, at, action, beneficiary, kind, row, to, considered, exact, ground) for at in range(3)]
     (loss,) = losses(replace(LONG, evictions=tuple(gone)))
     message = why_evicted(loss)
     assert len(message) <= LONGEST
     assert "\n" not in message
     assert message.count(" · ") == 1 + bool(loss.choice)
     if action == Action.RECLAIM:
-        assert "held 3 GPU, its quota is 1;" in message
+        assert "held 3 GPU, its quota is 1" in message

@@ -55,9 +55,9 @@ class Terms:
 
         The gang's queues end within what they are due, and the other's have more than that.
         """
-        return self._measure(queue, frees, taken) is not None
+        return self.measure(queue, frees, taken) is not None
 
-    def _measure(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> bool | None:
+    def measure(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> bool | None:
         """By what a queue may lose something: False for its fair share, True for its quota, None when by neither."""
         below, share, quota = self._of(queue)
         if share and self._is_above(below, frees, taken, quota=False):
@@ -66,7 +66,7 @@ class Terms:
 
     def ground(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> Ground | None:
         """The numbers that `may_give` looks at, as they are before anything of it goes; None when it may not."""
-        quota = self._measure(queue, frees, taken)
+        quota = self.measure(queue, frees, taken)
         if quota is None:
             return None
         theirs, mine = self.accounts.queues.paths[queue], self.accounts.queues.paths[self.row]
@@ -220,16 +220,19 @@ class Rights:
         return bool(Taken(self).add(sorted(numbers, key=lambda number: (costs[number], number))))
 
     def grounds(self, numbers: Iterable[int]) -> dict[int, Ground | None]:
-        """What allows units of these queues to go, as it is when the first goes; None where queues are not asked."""
+        """What allows each unit to go, one after the other, the small ones first; None where queues are not asked."""
         if self.action != Action.RECLAIM:
             return dict.fromkeys(numbers)
-        known, found = dict[tuple[int, Charge], Ground | None](), dict[int, Ground | None]()
-        queues, costs = self.table.queue, self.table.costs
-        for number in numbers:
-            key = (int(queues[number]), costs[number])
+        known, found = dict[object, Ground | None](), dict[int, Ground | None]()
+        costs, taken = self.table.costs, dict[int, Charge]()
+        for number in sorted(numbers, key=lambda number: (costs[number], number)):
+            queue, cost = int(self.table.queue[number]), costs[number]
+            key = (queue, cost, self.terms.measure(queue, cost, taken))
             if key not in known:
-                known[key] = self.terms.ground(*key, {})
+                known[key] = self.terms.ground(queue, cost, taken) or self.terms.ground(queue, cost, {})
             found[number] = known[key]
+            for row in self.terms.below(queue):
+                taken[row] = plus(taken.get(row, NOTHING), cost)
         return found
 
 

@@ -102,9 +102,9 @@ def _about_input(reading: "_Reading") -> Iterator[str]:
 def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
     """The cluster without some gangs and with some nodes drained; with the notes that are due then."""
     world, notes = loaded.world, list(loaded.notes)
-    for name in what_if.without:
+    for name in dict.fromkeys(what_if.without):
         _take_out(world, name)
-    evictions = [eviction for name in what_if.drain for eviction in _drain(world, name, notes)]
+    evictions = [eviction for name in dict.fromkeys(what_if.drain) for eviction in _drain(world, name, notes)]
     return replace(loaded, notes=(*notes, *_remarks(world)), evictions=(*loaded.evictions, *evictions))
 
 

@@ -80,7 +80,7 @@ def plan(
     if Action.ALLOCATE not in chosen:
         tell(f"note: no free room is given away, because {Action.ALLOCATE} is not among the actions")
     if form in (TABLE, WIDE):
-        tell(f"next: {_next(made, names, what_if, 'json' if form == WIDE else 'wide')}")
+        tell(f"next: {_next(made, names, what_if, 'json' if form == WIDE else 'wide', _how(actions, now))}")
     ctx.exit(0 if is_yes(made, loaded) else 1)
 
 
@@ -197,12 +197,19 @@ def _tell_summary(made: Plan, decisions: Sequence[Decision]) -> None:
     )
 
 
-def _next(made: Plan, names: Sequence[str], what_if: WhatIf, form: str) -> str:
+def _how(actions: str, now: str | None) -> str:
+    """The options that decide what is planned, as they were given."""
+    given = [] if actions == ",".join(ACTIONS) else [_flags("--actions", [actions])]
+    return " ".join([*given, *([_flags("--now", [now])] if now is not None else [])])
+
+
+def _next(made: Plan, names: Sequence[str], what_if: WhatIf, form: str, how: str) -> str:
     """The command that a person would want to run now."""
     from muster.cli.main import is_command
 
     files = _flags("-f", names)
     assumed = [_flags("--add", what_if.add), _flags("--drain", what_if.drain), _flags("--without", what_if.without)]
+    assumed.append(how)
     left = [
         (any(reason.code == Code.EVICTED for reason in outcome.reasons), "/".join(gang.key))
         for gang, outcome in zip(made.snapshot.gangs, made.outcomes, strict=True)

@@ -33,7 +33,7 @@ _MOST_DOMAINS, _ENOUGH_FOUND = 48, 3
 # So many nodes are begun with, when nothing else helps.
 _MOST_NODES = 32
 # In place of a unit, every choice of so many smaller ones is looked at.
-_FEW_SMALLER = 7
+_FEW_SMALLER = 9
 
 Ask = Callable[[Engine], Attempt]
 

@@ -53,13 +53,17 @@ def together(
     spots: dict[int, set[Spot]] = {}
     for number in units:
         spots.setdefault(int(table.gang[number]), set()).update(table.spots(number))
-    apart = 1 + max((part.leaf for part in parts), default=0)
+    leaves = [*(part.leaf for part in parts), *(leaf for bound in bounds for leaf in bound.leaves)]
+    apart = 1 + max(leaves, default=0)
     for gang, moved in sorted(spots.items()):
         left = Progress(without(gangs[gang], {*moved, *table.gone.get(gang, ())}), engine.snapshot)
         for (leaf, shape), found in _by_shape(gangs[gang], moved).items():
             every.append(Part(apart + leaf, shape, len(found)))
             places.append([(gang, *spot) for spot in found])
-        for bound in Bounds(left, 0).required:
+        around = Bounds(left, 0)
+        if any(leaf in around.barred for leaf, _ in moved):
+            return None
+        for bound in around.required:
             held.append(bound._replace(leaves=tuple(apart + leaf for leaf in bound.leaves)))
         # Leaves of different gangs are different leaves.
         apart += len(gangs[gang].tree.nodes)
@@ -85,7 +89,10 @@ def _place_gang(
     by_shape = _by_shape(gang, moved)
     progress = Progress(without(gang, {*moved, *gone}), engine.snapshot)
     parts = [Part(leaf, shape, len(spots)) for (leaf, shape), spots in by_shape.items()]
-    answer = engine.place_all(Problem(parts, Bounds(progress, 0).required), Budget(_STEPS))
+    bounds = Bounds(progress, 0)
+    # Where placed pods are apart already, nothing is added (SPEC §5.1).
+    drifted = any(part.leaf in bounds.barred for part in parts)
+    answer = None if drifted else engine.place_all(Problem(parts, bounds.required), Budget(_STEPS))
     if answer is None:
         return False
     for spots, taking in zip(by_shape.values(), answer, strict=True):

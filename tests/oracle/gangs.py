@@ -177,10 +177,13 @@ class Gang:
         if not self.met(self.placed):
             # Half a gang goes whole or not at all.
             return [*wrong, *([f"a part of {self.name}, which is below its minimum"] if left else [])]
-        for name in self.rows():
-            stays = self.met([*left, *bound], name) or not self.below(name, left)
-            if self.met(self.placed, name) and not stays:
-                wrong.append(f"{self.name} is left with a part of {name or 'its minimum'}")
+        # What is inside a child that is broken already are leftovers, and may go one by one.
+        open_rows = [""]
+        for name in open_rows:
+            if self.met(self.placed, name):
+                open_rows += self.problem.children.get(name, [])
+                if not self.met([*left, *bound], name) and self.below(name, left):
+                    wrong.append(f"{self.name} is left with a part of {name or 'its minimum'}")
         return wrong
 
     def kind(self, going: Collection[str]) -> int:
@@ -232,7 +235,9 @@ class Gang:
                 singles += [[member] for member in gone if member.leaf == name]
             for child in below:
                 mine = self.below(child, gone)
-                if mine and self.met(self.placed, child) and not self.met(left, child):
+                if not self.met(self.placed, child):
+                    singles += [[member] for member in mine]
+                elif mine and not self.met(left, child):
                     whole(child)
                 elif mine:
                     open_rows.append(child)

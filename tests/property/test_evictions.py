@@ -19,7 +19,8 @@ from oracle import victims
 from oracle.engine import world_of
 from oracle.instances import one_in
 from oracle.queues import CHARGES, read_queues, total
-from oracle.victims import CONSOLIDATE, PREEMPT, RECLAIM, Cluster
+from oracle.rights import CONSOLIDATE, PREEMPT, RECLAIM
+from oracle.victims import Cluster
 from scenarios.carry import evicted_of, sent_of
 from scenarios.format import BEGIN, Scenario
 from scenarios.format import Objects as FormatObjects
@@ -270,6 +271,36 @@ def test_the_best_victims_are_chosen(objects):
     if exact and best is not None:
         found = cluster.rank(going)
         assert found <= best.rank, f"{sorted(going)} {found} go, and {sorted(best.pods)} {best.rank} would be better"
+
+
+@some(0.5)
+@given(crowds(), st.sampled_from([1, 1, 2]))
+def test_surplus_is_helped_by_preempting_and_reclaiming(objects, size):
+    """One pod more than the minimum gets victims when there are any, the fewest, and nobody is moved for it."""
+    spec = {key: value for key, value in objects["gangs"]["g"].items() if key not in ("subGroups", "minSubGroup")}
+    runs = {"gang": "g", "name": "g-runs", "on": "own", "gpus": 1}
+    pods = [*(pod for pod in objects["pods"] if pod["gang"] != "g"), runs, {"gang": "g", "name": "extra", "gpus": size}]
+    nodes = [*objects["nodes"], {"name": "own", "gpus": 1, "zone": "z", "rack": "r0"}]
+    story = played(
+        {**objects, "nodes": nodes, "gangs": {**objects["gangs"], "g": {**spec, "minMember": 1}}, "pods": pods}
+    )
+    cluster = cluster_of(story)
+    going = {one.pod[1]: one.action for one in evicted_of(story.plan)}
+    if cluster.fits("g", "extra"):
+        assert not going
+        assert ("default", "extra") in sent_of(story.plan)
+        return
+    assert CONSOLIDATE not in going.values()
+    for action in (RECLAIM, PREEMPT):
+        answers = cluster.answers("g", action, extra="extra")
+        if action in going.values():
+            best = min((one.rank for one in answers), default=cluster.rank(going))
+            assert cluster.rank(going) <= best
+            assert not [one for one in answers if one.pods < set(going)]
+            return
+        assert not answers, (
+            f"{action}: {sorted(min(answers, key=lambda one: one.rank).pods)} could go for the extra pod"
+        )
 
 
 @some(0.5)

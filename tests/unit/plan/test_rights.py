@@ -115,7 +115,8 @@ def crowd(count, queue, gpus=1, **spec):
     [
         pytest.param([crowd(8, "s")], 2, True, {"s"}, id="s has more than its share"),
         pytest.param([crowd(8, "s")], 9, False, set(), id="more than the share of q"),
-        pytest.param([crowd(4, "r"), crowd(4, "s")], 2, True, {"r", "s"}, id="r has more than its quota"),
+        pytest.param([crowd(4, "r"), crowd(4, "s")], 2, True, {"r"}, id="the queue above has no more of its own"),
+        pytest.param([crowd(2, "r"), crowd(6, "s")], 1, True, {"r", "s"}, id="r has more than its quota"),
         pytest.param([crowd(2, "q"), crowd(6, "s")], 1, True, {"s"}, id="beyond quota, within the share"),
     ],
 )
@@ -230,4 +231,5 @@ def test_no_half_of_a_minimum_goes():
     assert list(asked.rights.legal([[number] for number in single])) == [single[:1]]
     assert list(asked.rights.legal([single[:1], whole])) == [single[:1], whole]
     assert not asked.rights.all_legal(single[:2])
-    assert asked.rights.all_legal([*single, *whole])
+    assert asked.rights.all_legal([*single[:1], *whole])
+    assert not asked.rights.all_legal([*single[:2], *whole]), "what goes before may be no half either"

@@ -289,7 +289,7 @@ def test_units_of_a_gang_may_go_together(before, some, legal):
 
 def test_a_flat_gang_is_a_number():
     """As many may go as it has beyond its minimum, whichever they are, also after some have gone."""
-    snapshot, table = table_of(placed(FLAT, "0 1 2 3"))
+    _, table = table_of(placed(FLAT, "0 1 2 3"))
     single = [number for number in range(len(table)) if table.kind[number] == UnitKind.SURPLUS_POD]
     for count in range(1, 5):
         assert table.is_legal(0, single[:count]) is (count <= 2)

@@ -61,7 +61,9 @@ class Programs:
 
     def step(self) -> str:
         """One step of a path."""
-        step = self.pick((".a", ".b", ".name", ".spec", '["b"]', '."a"', "[]", "[0]", "[-1]", ".[1]", "[$n]", "[$s]"))
+        step = self.pick(
+            (".a", ".b", ".name", ".spec", '["b"]', '."a"', "[]", "[0]", "[-1]", ".[1]", "[$n]", "[$s]", "[$v]")
+        )
         return step + self.pick(("", "", "?", "?", "??"))
 
     def head(self, depth: int) -> str:

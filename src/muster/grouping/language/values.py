@@ -50,6 +50,9 @@ def index(value: Any, key: Any, column: int) -> Any:
             raise Refused(f"{key} is no index", column, "count in whole numbers; floor and ceil make them")
         place = int(key)
         return value[place] if -len(value) <= place < len(value) else None
+    if value is None or by is list or by is dict:
+        hint = "versions of jq differ, or take a part; use names and whole numbers"
+        raise Refused(f"{described(key)} is no index of {described(value)}", column, hint)
     if by is str:
         hint = "add ? where it may be something else"
         raise BadValue(f"can't read {shown(key)} of {described(value)}", column, hint)

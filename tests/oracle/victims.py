@@ -229,6 +229,9 @@ class Cluster(Rights):
 
     def _movable(self, victim: Gang, action: str) -> list[Member]:
         firm = victim.firm(victim.placed)
+        if victim.preemptibility == "semi-preemptible" and not victim.met(victim.placed):
+            # What was its core nobody may know any more; nobody has to take it.
+            return []
         return [one for one in victim.placed if one.name not in firm and (action != CONSOLIDATE or one.controlled)]
 
     def _sets(self, gang: Gang, action: str) -> Iterator[frozenset[str]]:

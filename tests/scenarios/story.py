@@ -34,7 +34,7 @@ class Story:
         self._world = World()
         self._builder = Builder(self._world)
         self.plan: Plan | None = None
-        self._policy = Policy()
+        self._policy, self._memory = Policy(), Memory()
         # How often the oracle looked at what was sent for a gang, and at what a plan does to others.
         self.judged = 0
         self.judged_evictions = 0
@@ -45,9 +45,12 @@ class Story:
         """All steps; the first thing that is not as expected is an AssertionError that says which step."""
         for number, step in enumerate(self.scenario.steps, start=1):
             self._happen(step)
-            self.plan, _ = schedule(self._builder.build(self.now_ns), self._policy)
+            snapshot = self._builder.build(self.now_ns)
+            self.plan, _ = schedule(snapshot, self._policy)
             see(self.plan)
+            remembering, self._memory = schedule(snapshot, self._policy, self._memory)
             faults = [*Judge(self.plan, self.documents).faults(step.expect), *self.wrong()]
+            faults += [f"with memory: {one}" for one in unlike(done_by(remembering), done_by(self.plan))]
             assert faults == [], f"step {number} {step.says}: " + "; ".join(faults)
 
     @property
@@ -68,7 +71,9 @@ class Story:
         for document in step.apply.all():
             self._apply(self._as_before(document))
         assert set(step.actions or ()) <= set(ACTIONS), f"actions are {ACTIONS}"
-        self._policy = Policy() if step.actions is None else Policy(actions=frozenset(step.actions))
+        policy = Policy() if step.actions is None else Policy(actions=frozenset(step.actions))
+        if policy != self._policy:
+            self._policy, self._memory = policy, Memory()
 
     def rest(self, see: Callable[[Plan], object] = lambda plan: None) -> None:
         """The story goes on by itself and must come to rest: nobody is evicted again and again (SPEC §8)."""
@@ -161,11 +166,8 @@ class Story:
         for document in reversed(list(self.documents.values())):
             _take(backwards, document)
         again, _ = schedule(build(backwards, self.now_ns), self._policy)
-        told, anew = said(self.plan), said(again)
-        for outcome in [*told["outcomes"].values(), *anew["outcomes"].values()] if remembers else ():
-            del outcome["reasons"]
-        what = "a fresh start" if remembers else "another order of documents"
-        wrong = [f"{what}: {one}" for one in unlike(told, anew)]
+        what, telling = ("a fresh start", done_by) if remembers else ("another order of documents", said)
+        wrong = [f"{what}: {one}" for one in unlike(telling(self.plan), telling(again))]
         wrong += [fault for gang in self.plan.snapshot.gangs for fault in self._faults(gang)]
         return wrong + self._unlawful()
 
@@ -206,6 +208,14 @@ class Story:
             ],
         )
         return cluster.faults(done)
+
+
+def done_by(plan: Plan) -> dict[str, Any]:
+    """All of a plan but its reasons: who remembers a no may give the reason of then."""
+    found = said(plan)
+    for outcome in found["outcomes"].values():
+        del outcome["reasons"]
+    return found
 
 
 def unlike(one: Any, other: Any, path: str = "") -> list[str]:

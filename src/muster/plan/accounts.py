@@ -63,9 +63,11 @@ class Accounts:
         snapshot, row_of = self._snapshot, self.queues.row_of
         held = Counter[tuple[int, int]]()
         queues, shapes = snapshot.queue_of[snapshot.placed.gang], snapshot.placed.shape
-        pairs, counts = np.unique(np.stack([queues, shapes]), axis=1, return_counts=True)
-        for row, shape, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
-            held[row, shape] = count
+        kinds = len(self._charges)
+        pairs, counts = np.unique(queues * kinds + shapes, return_counts=True)
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            # Without a queue the row is -1, and stays so.
+            held[pair // kinds, pair % kinds] = count
         for gang in snapshot.gangs:
             if not gang.is_preemptible and gang.placed and gang.queue in row_of:
                 self.charge(row_of[gang.queue], NOTHING, self.firm_of(gang))

@@ -132,7 +132,8 @@ class _Cycle:
 
     def _try_minimum(self, state: State) -> None:
         """One attempt for exactly what the gang misses of its minimum, all or nothing."""
-        gang, known = state.gang, self._recall.said(state.gang)
+        # Where somebody made way in this cycle, there is more room than when it was said.
+        gang, known = state.gang, None if self._books.evictions else self._recall.said(state.gang)
         steps = self._policy.steps_per_gang if known is None else known.steps
         budget = self._may_spend(steps, gang)
         if known is not None and (known.proof is not None or steps > self._policy.steps_per_gang * _MOST_PATIENCE):
@@ -176,7 +177,7 @@ class _Cycle:
             return False
         if reserved:
             self._return(state, reserved)
-        known = self._recall.surplus(state.gang)
+        known = None if books.evictions else self._recall.surplus(state.gang)
         if known is not None and not books.evictor.may_help(progress):
             state.waits = dict(enumerate(known))
             self._idle[state.gang.key] = (state.gang, known)

@@ -1,6 +1,7 @@
 """Who may take what from whom (SPEC §8): the rules of preempt, reclaim and consolidate."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -223,17 +224,32 @@ class Rights:
         """What allows each unit to go, one after the other, the small ones first; None where queues are not asked."""
         if self.action != Action.RECLAIM:
             return dict.fromkeys(numbers)
-        known, found = dict[object, Ground | None](), dict[int, Ground | None]()
-        costs, taken = self.table.costs, dict[int, Charge]()
-        for number in sorted(numbers, key=lambda number: (costs[number], number)):
-            queue, cost = int(self.table.queue[number]), costs[number]
-            key = (queue, cost, self.terms.measure(queue, cost, taken))
-            if key not in known:
-                known[key] = self.terms.ground(queue, cost, taken) or self.terms.ground(queue, cost, {})
-            found[number] = known[key]
-            for row in self.terms.below(queue):
-                taken[row] = plus(taken.get(row, NOTHING), cost)
+        found, taken = dict[int, Ground | None](), dict[int, Charge]()
+        costs, queues = self.table.costs, self.table.queue
+        order = sorted(numbers, key=lambda number: (costs[number], int(queues[number]), number))
+        for (cost, queue), alike in groupby(order, key=lambda number: (costs[number], int(queues[number]))):
+            found.update(self._grounds_of(list(alike), queue, cost, taken))
         return found
+
+    def _grounds_of(
+        self, numbers: Sequence[int], queue: int, cost: Charge, taken: dict[int, Charge]
+    ) -> Iterator[tuple[int, Ground | None]]:
+        """The same for units of one queue that cost the same: what allows the first and the last allows all between."""
+        terms, below = self.terms, self.terms.below(queue)
+        before_last = dict(taken)
+        for row in below:
+            before_last[row] = plus(taken.get(row, NOTHING), cost, len(numbers) - 1)
+        if terms.measure(queue, cost, taken) == terms.measure(queue, cost, before_last):
+            ground = terms.ground(queue, cost, taken) or terms.ground(queue, cost, {})
+            yield from ((number, ground) for number in numbers)
+        else:
+            middle = len(numbers) // 2
+            first, second = numbers[:middle], numbers[middle:]
+            yield from self._grounds_of(first, queue, cost, taken)
+            yield from self._grounds_of(second, queue, cost, taken)
+            return
+        for row in below:
+            taken[row] = plus(taken.get(row, NOTHING), cost, len(numbers))
 
 
 class Taken:
@@ -253,6 +269,8 @@ class Taken:
     def add(self, numbers: Sequence[int]) -> list[int]:
         """Takes some more units, if all of them may go; gives those that were not taken before. Else takes none."""
         fresh = [number for number in dict.fromkeys(numbers) if number not in self._units]
+        if len(fresh) > 1 and self._are_alike(fresh):
+            return fresh if self._add_alike(fresh) else []
         for at, number in enumerate(fresh):
             self._pending = at
             if not self._add(number):
@@ -260,6 +278,27 @@ class Taken:
                     self._drop(taken)
                 return []
         return fresh
+
+    def _are_alike(self, numbers: Sequence[int]) -> bool:
+        """Whether nothing but their queue, which is one, and their cost, which is the same, is asked about."""
+        table = self._table
+        if not self._reclaims or self._rights.disruptions or not table.rigid[numbers].all():
+            return False
+        first, queues, costs = numbers[0], table.queue, table.costs
+        return all(costs[number] == costs[first] and queues[number] == queues[first] for number in numbers)
+
+    def _add_alike(self, numbers: Sequence[int]) -> bool:
+        """Units that are alike: when the first and the last may go, all may."""
+        queue, cost, terms = int(self._table.queue[numbers[0]]), self._table.costs[numbers[0]], self._rights.terms
+        last = dict(self._by_queue)
+        for row in terms.below(queue):
+            last[row] = list(plus(last.get(row, NOTHING), cost, len(numbers) - 1))
+        if not terms.may_give(queue, cost, self._by_queue) or not terms.may_give(queue, cost, last):
+            return False
+        self._units.update(numbers)
+        for row in terms.below(queue):
+            self._by_queue[row] = list(plus(last[row], cost))
+        return True
 
     def _add(self, number: int) -> bool:
         queue, gang = int(self._table.queue[number]), int(self._table.gang[number])

@@ -4,7 +4,7 @@ A remedy is looked for with the gang alone, on the room as the cycle leaves it; 
 everybody whose turn comes before, so that nobody else takes what it frees. All of it has a budget of steps.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -15,14 +15,14 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Exhausted, Proof
 from muster.plan.tally import gang_after
-from muster.snapshot.arrays import NOBODY, Counts, Gang, Hold, Placed, Snapshot
+from muster.plan.units import without
+from muster.snapshot.arrays import NOBODY, Counts, Gang, Hold, Snapshot
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
 
 Thing = TypeVar("Thing")
 
 UNCORDON, EVICT, RELAX, LOWER, FREE = "uncordon", "evict", "relax", "lower", "free"
-_FIRM = "non-preemptible"
 # Steps that all trials together may cost, and those of one trial.
 _ALL_STEPS, _TRIAL_STEPS = 13_000, 1_000
 # Nobody empties more nodes, or deletes more pods, than this for one gang.
@@ -196,14 +196,14 @@ class _Trial:
                 free[_node(snapshot, victim)] += _ask(snapshot, victim)
             for number in {victim.gang for victim in remedy.victims}:
                 gone = {(victim.leaf, victim.pod) for victim in remedy.victims if victim.gang == number}
-                gangs[number] = _without_pods(gangs[number], gone)
+                gangs[number] = without(gangs[number], gone)
         elif remedy.kind == FREE:
             nodes = list(remedy.nodes)
             free[nodes] += self._held[nodes]
             for number, gang in enumerate(gangs):
                 here = ((leaf, at, node) for leaf, on in gang.placed.items() for at, node in enumerate(on.nodes))
                 gone = {(leaf, at) for leaf, at, node in here if node in nodes}
-                gangs[number] = _without_pods(gang, gone) if gone else gang
+                gangs[number] = without(gang, gone) if gone else gang
         return replace(snapshot, free=free, gangs=tuple(gangs))
 
     def _with_room(self, free: Amounts) -> Snapshot:
@@ -279,7 +279,7 @@ class _Trial:
         """
         turn = self._turn(self._number, surplus=self._row != 0)
         for number, gang in enumerate(self._plan.snapshot.gangs):
-            firm = gang.held or gang.preemptibility == _FIRM or not gang.satisfied[0]
+            firm = gang.held or gang.is_firm or not gang.satisfied[0]
             if number == self._number or firm or not gang.placed or self._turn(number, surplus=True) < turn:
                 continue
             rows = range(len(gang.tree.nodes))
@@ -420,23 +420,6 @@ class _Trial:
 def _first(proof: Proof | None) -> Proof | None:
     """What was said of the way to meet the minimum that is preferred."""
     return proof.refuted[0] if isinstance(proof, Choices) else proof
-
-
-def _without_pods(gang: Gang, gone: Collection[tuple[int, int]]) -> Gang:
-    """The gang without some placed pods, given by leaf and place in the leaf."""
-    placed = {}
-    for leaf, found in gang.placed.items():
-        kept = [at for at in range(len(found.nodes)) if (leaf, at) not in gone]
-        if kept:
-            placed[leaf] = Placed(
-                tuple(found.pods[at] for at in kept),
-                tuple(found.nodes[at] for at in kept),
-                tuple(found.shapes[at] for at in kept),
-                tuple(found.controlled[at] for at in kept),
-                tuple(found.guards[at] for at in kept),
-                tuple(found.ages[at] for at in kept),
-            )
-    return replace(gang, placed=placed)
 
 
 def _relaxed(holds: Sequence[Hold], at: int, level: int) -> tuple[Hold, ...]:

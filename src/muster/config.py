@@ -18,6 +18,8 @@ from muster.api.scalars import plain_scalar
 from muster.api.schema import OBJECT, Form, conform, form_of
 from muster.api.validation.context import Settings
 from muster.errors import UsageError
+from muster.grouping.language.limits import Limits as ExpressionLimits
+from muster.grouping.registry import check_prefer
 
 PREFIX = "MUSTER_"
 FILE_VARIABLE = "MUSTER_CONFIG"
@@ -46,6 +48,19 @@ class SearchConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     steps_per_cycle: Annotated[int, note("Steps for all gangs in one cycle.", minimum=1)] = 30_000
 
 
+class GroupingConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How workloads become gangs."""
+
+    prefer: Annotated[
+        list[Annotated[str, note("user, built-in, or Kind.group=user|built-in.", minLength=1, maxLength=400)]],
+        note(
+            "Whose ResourceInterface is asked first: user or built-in, for all kinds or as RayCluster.ray.io=built-in.",
+            maxItems=256,
+        ),
+    ] = msgspec.field(default_factory=lambda: ["user"])
+    expressions: Annotated[ExpressionLimits, note("What expressions may cost.")] = ExpressionLimits()
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Everything that can be set."""
 
@@ -58,6 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     ] = msgspec.field(default_factory=lambda: ["kai-scheduler"])
     placement: Annotated[PlacementConfig, note("How pods are placed.")] = PlacementConfig()
     search: Annotated[SearchConfig, note("What a search may cost.")] = SearchConfig()
+    grouping: Annotated[GroupingConfig, note("How workloads become gangs.")] = GroupingConfig()
     validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
     input: Annotated[Limits, note("What is read at most.")] = Limits()
 
@@ -105,6 +121,7 @@ def load(
             _set(values, key, text, "flag --set", keys, problems)
     if problems:
         raise UsageError("the configuration is wrong:\n  " + "\n  ".join(problems), "muster config shows every key")
+    check_prefer(values["grouping.prefer"].value if "grouping.prefer" in values else ())
     return Loaded(
         msgspec.convert(as_document(values.values()), Config),
         [values.get(key) or Setting(key, default, "default") for key, default in keys.items()],

@@ -9,6 +9,9 @@ from muster.api.model import Condition, Metadata, Model, note
 GROUP, HANDOFF, SKIP, DEFAULT = "Group", "Handoff", "Skip", "Default"
 OPERATORS = ("Equals", "NotEquals", "In", "NotIn", "Exists", "DoesNotExist")
 
+# SPEC §9: what starts like this is an expression, everything else is literal.
+EXPRESSION_STARTS = (".", "$", "(", "[", '"')
+
 # An expression of the grouping language (a total subset of jq), as text.
 Expression = Annotated[str, note("An expression.", maxLength=4096)]
 # The first path that gives a value wins.
@@ -59,7 +62,9 @@ class Reference(Model, frozen=True, kw_only=True):
 class Defaults(Model, frozen=True, kw_only=True):
     """What a workload gets that does not say it itself."""
 
-    priority_class_name: Annotated[str, note("The PriorityClass.", maxLength=253)] = ""
+    priority_class_name: Annotated[
+        str, note("The PriorityClass, or an expression that gives it (then with gangScheduling).", maxLength=4096)
+    ] = ""
     preemptibility: Annotated[
         str,
         note("The preemptibility.", enum=["", "preemptible", "non-preemptible", "semi-preemptible"]),
@@ -91,6 +96,18 @@ class TopologyPaths(Model, frozen=True, kw_only=True):
     preferred_path: Annotated[Paths | None, note("Gives the preferred level.")] = None
 
 
+class Segments(Model, frozen=True, kw_only=True):
+    """How the pods of a leaf are cut into segments of equal size, when the workload asks for that."""
+
+    index_label: Annotated[str, note("The pod label that numbers the pods of this leaf.", minLength=1, maxLength=316)]
+    index_from: Annotated[CountOrExpression | None, note("The number of the first pod. Unset: 0.")] = None
+    size_path: Annotated[
+        Paths | None,
+        note("Gives the size. The annotation kai.scheduler/segment-size on the workload comes before it."),
+    ] = None
+    topology: Annotated[TopologyPaths | None, note("The topology constraint of each segment.")] = None
+
+
 class Component(Model, frozen=True, kw_only=True):
     """A branch or leaf of the gang; with `foreach`, one per item."""
 
@@ -101,6 +118,10 @@ class Component(Model, frozen=True, kw_only=True):
     min_replicas: Annotated[CountOrExpression | None, note("Leaf: its minimum of pods.")] = None
     min_replicas_path: Annotated[Paths | None, note("Leaf: gives its minimum of pods.")] = None
     resolve: Annotated[str, note("Which path of a list wins.", enum=["", "FirstNonNull", "FirstPositive"])] = ""
+    replicas_path: Annotated[
+        Paths | None, note("Leaf: gives how many pods the workload creates here. No minimum is above it.")
+    ] = None
+    segments: Annotated[Segments | None, note("Leaf: how it is cut into segments.")] = None
     min_sub_group: Annotated[CountOrExpression | None, note("Branch: how many children must be satisfied.")] = None
     min_sub_group_path: Annotated[Paths | None, note("Branch: gives how many children must be satisfied.")] = None
     topology: Annotated[TopologyPaths | None, note("Its topology constraint.")] = None
@@ -123,6 +144,11 @@ class GroupTemplate(Model, frozen=True, kw_only=True):
     owner_ref: Annotated[str | None, note("owner, pod, or $reference: who owns the PodGroup.", maxLength=253)] = None
     min_member: Annotated[CountOrExpression | None, note("Flat: the minimum of pods.")] = None
     min_member_path: Annotated[Paths | None, note("Flat: gives the minimum of pods.")] = None
+    resolve: Annotated[str, note("Which path of a list wins.", enum=["", "FirstNonNull", "FirstPositive"])] = ""
+    replicas_path: Annotated[
+        Paths | None, note("Flat: gives how many pods the workload creates. No minimum is above it.")
+    ] = None
+    segments: Annotated[Segments | None, note("Flat: how it is cut into segments.")] = None
     min_sub_group: Annotated[CountOrExpression | None, note("How many children must be satisfied.")] = None
     min_sub_group_path: Annotated[Paths | None, note("Gives how many children must be satisfied.")] = None
     topology: Annotated[TopologyPaths | None, note("The PodGroup's topology constraint.")] = None

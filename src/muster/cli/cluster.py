@@ -11,26 +11,29 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from muster.api.cluster import Node, Pod
+from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Node, Pod
 from muster.api.documents import Problem
-from muster.api.kinds import Kind, kind_of, read_core
+from muster.api.kinds import POD_GROUP, Kind, kind_of, read_core, read_object
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.validation import ERROR, WARNING, Judgement, Violation
 from muster.cli.files import Source, read_objects
+from muster.cli.grouping import NOTHING, groupable
 from muster.cli.judging import Checked, check_all, name_of, plural
 from muster.config import Config
 from muster.decisions.plan import DRAIN, Evict
 from muster.errors import UsageError
+from muster.grouping.grouper import Assignment, Grouping
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
 from muster.snapshot.build import Builder
-from muster.snapshot.world import Key, PodFacts, State, World, key_of, unread_amount_of
+from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, key_of, unread_amount_of
 
 # Of these a file may hold ten thousands.
 _MANY = (Pod, Node)
+_MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Loaded:
     # Gangs that came, or got pods, with --add.
     added: frozenset[Key] = frozenset()
     evictions: tuple[Evict, ...] = ()
+    # The kinds of objects that own pods.
+    owners: frozenset[str] = frozenset()
     # The cluster as it is, when the other one is what if.
     before: World | None = None
 
@@ -80,8 +85,53 @@ def load(
         reading = _Reading(world, before, judged)
         for number, source in enumerate(sources):
             reading.take(source, added=number >= given)
-    notes, added = tuple(_about_input(reading)), frozenset(reading.added)
-    return assume(Loaded(config, world, reading.checked, notes, added, before=before), what_if)
+        grouped = _group(world, sources, judged, config)
+        if before is not None:
+            _group(before, sources[:given], judged, config)
+    coming = {name_of(source.value)[::-1] for source in sources[given:] if _is_one_of_many(source)}
+    added = reading.added | {(pod.namespace, pod.pod_group) for pod in grouped.pods if pod[:2] in coming}
+    notes = (*_about_input(reading), *_about_groups(grouped))
+    loaded = Loaded(config, world, reading.checked, notes, frozenset(added), owners=grouped.kinds, before=before)
+    return assume(loaded, what_if)
+
+
+def _group(world: World, sources: Sequence[Source], judged: Sequence[Checked], config: Config) -> Grouping:
+    """Gives a gang to the pods of ours that have none (SPEC §9)."""
+    alone = {
+        key
+        for key, facts in world.pods.items()
+        if facts.ours and facts.gang is None and facts.state not in (State.SUCCEEDED, State.FAILED)
+    }
+    if not alone:
+        return NOTHING
+    found = groupable(sources, judged, config, only=alone).group()
+    for made in found.groups:
+        if made.changed:
+            world.apply(read_object(made.document, POD_GROUP, strict=False)[0])
+    for assigned in found.pods:
+        world.apply(_member(world.pods[assigned[:2]].pod, assigned))
+    return found
+
+
+def _member(pod: Pod, assigned: Assignment) -> Pod:
+    """The pod, as a member of its gang."""
+    annotations = {**pod.metadata.annotations, POD_GROUP_ANNOTATION: assigned.pod_group}
+    labels = {**pod.metadata.labels, SUBGROUP_LABEL: assigned.sub_group} if assigned.sub_group else pod.metadata.labels
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations, labels=labels))
+
+
+def _about_groups(grouped: Grouping) -> Iterator[str]:
+    """Which gangs were made for pods that had none, and which pods could not be helped."""
+    if grouped.groups:
+        pods, groups = plural(len(grouped.pods), "pod"), plural(len(grouped.groups), "PodGroup")
+        yield f"{pods} without a gang grouped into {groups} by owner: muster group says how"
+    for problem in grouped.problems[:_MOST_PROBLEMS]:
+        first = f"{problem.namespace or DEFAULT_NAMESPACE}/{problem.name}"
+        pods = plural(len(problem.pods), "pod")
+        yield f"{problem.kind} {first}: {pods} not grouped: {problem.message}"
+    if len(grouped.problems) > _MOST_PROBLEMS:
+        yield f"{len(grouped.problems) - _MOST_PROBLEMS:,} more workloads could not be grouped: muster group"
+    yield from grouped.warnings[:_MOST_PROBLEMS]
 
 
 def _about_input(reading: "_Reading") -> Iterator[str]:
@@ -303,7 +353,7 @@ def _remarks(world: World) -> Iterator[str]:
     facts = world.pods.items()
     alone = [key for key, one in facts if one.ours and one.gang is None and one.state is State.WAITING]
     if alone:
-        yield f"{_named_pods(alone)} without a gang: not planned; the annotation pod-group-name names one"
+        yield f"{_named_pods(alone)} without a gang: not planned; muster group says why"
     lost = [key for key, one in facts if one.state is State.PLACED and _is_lost(one, world)]
     if lost:
         yield f"{_named_pods(lost)} on nodes that are not in the input: not counted as placed"

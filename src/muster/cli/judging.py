@@ -1,7 +1,8 @@
 """Objects of the input, judged together: what commands that read files know of them before they go on."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from typing import Any, NamedTuple
 
 from muster.api.cluster import BUILT_IN_PRIORITIES
@@ -11,6 +12,7 @@ from muster.api.validation import validate as judge
 from muster.cli.files import Source
 from muster.cli.render import signs, tell
 from muster.config import Config
+from muster.grouping.compiler import check as check_interface
 
 STYLES: dict[str, dict[str, Any]] = {ERROR: {"fg": "red"}, WARNING: {"fg": "yellow"}, "valid": {"fg": "green"}}
 
@@ -100,6 +102,7 @@ def context_of(sources: Sequence[Source], config: Config) -> Context:
         priority_classes=BUILT_IN_PRIORITIES.keys() | found.get("PriorityClass", {}).keys(),
         default_queue=config.default_queue,
         settings=config.validation,
+        check_interface=partial(check_interface, limits=config.grouping.expressions),
     )
 
 
@@ -124,10 +127,12 @@ def tell_violations(one: Checked, words: str, *, only: str = "") -> None:
             tell(f"  {'':<8} {signs()['arrow']} {violation.hint}")
 
 
-def tell_skipped(checked: Sequence[Checked]) -> None:
-    """Which kinds were passed over."""
+def tell_skipped(checked: Sequence[Checked], used: Set[str] = frozenset()) -> None:
+    """Which kinds were passed over; those that are `used` as owners of pods were not."""
     kinds = Counter(
-        one.kind for one in checked if isinstance(kind_of(one.source.value), Unknown) and not one.judgement.violations
+        one.kind
+        for one in checked
+        if isinstance(kind_of(one.source.value), Unknown) and not one.judgement.violations and one.kind not in used
     )
     if kinds:
         listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))

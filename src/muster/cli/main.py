@@ -18,6 +18,7 @@ TRACEBACK_VARIABLE = "MUSTER_TRACEBACK"
 _COMMANDS = {
     "validate": ("muster.cli.objects:validate", "say everything that is wrong with objects, and how to mend it"),
     "migrate": ("muster.cli.objects:migrate", "turn older spellings of a PodGroup into the normal one"),
+    "group": ("muster.cli.group:group", "turn workloads into gangs: the PodGroup of each, the SubGroup of every pod"),
     "plan": ("muster.cli.plan:plan", "run one scheduling cycle over files: what goes where, and why the rest waits"),
     "explain": ("muster.cli.explain:explain", "say why a gang waits, where it comes nearest, and what would help"),
     "snapshot": ("muster.cli.replay:snapshot", "put a cluster into one file, without what is nobody's business"),

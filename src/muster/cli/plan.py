@@ -137,7 +137,7 @@ def show(made: Plan, loaded: Loaded, form: str, changes: Sequence[Change] | None
         tell(f"and {plural(len(wrong) - _MOST_WRONG, 'more object')} with errors: muster validate says everything")
     for note in loaded.notes:
         tell(f"note: {note}")
-    tell_skipped(loaded.checked)
+    tell_skipped(loaded.checked, loaded.owners)
 
 
 def say_json(value: Any) -> None:

@@ -57,7 +57,7 @@ def snapshot(
     _write(written(recording, compress=bool(target and target.endswith(_PACKED))), target)
     for one in loaded.wrong:
         tell_violations(one, "has errors", only=ERROR)
-    tell_skipped(loaded.checked)
+    tell_skipped(loaded.checked, loaded.owners)
     counts = (
         (len(recording.nodes), "node"),
         (len(recording.pods), "pod"),

@@ -292,7 +292,7 @@ ENTRIES: list[Any] = [
     pytest.param(
         group(leaf(resolve="LastPositive")),
         [(E, f"{FIRST}.resolve", "must be one of", "")],
-        group(leaf(resolve="FirstPositive")),
+        group(leaf(resolve="FirstPositive", minReplicasPath=[".n", ".m"])),
         id="bad resolve",
     ),
     pytest.param(

@@ -62,6 +62,8 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
         check_queue(found, report, context)
     elif kind is RESOURCE_INTERFACE:
         check_interface(found, report)
+        if context.check_interface is not None:
+            context.check_interface(found, report)
     return Judgement(kind, found, report.violations, tree)
 
 

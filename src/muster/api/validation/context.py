@@ -1,16 +1,18 @@
 """What the rules may know beside the object itself."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
 import msgspec
 
+from muster.api.interface import ResourceInterface
 from muster.api.model import note
 from muster.api.nearest import Nearest
 from muster.api.queue import Queue
 from muster.api.topology import Topology
+from muster.api.validation.violation import Report
 
 DENY, WARN, ALLOW = "Deny", "Warn", "Allow"
 
@@ -37,6 +39,8 @@ class Context:
     settings: Settings = field(default_factory=Settings)
     # An object that is admitted alone also hears what concerns it together with others.
     admission: bool = False
+    # Reads the expressions of a ResourceInterface: the language is not known here. None: they are not judged.
+    check_interface: Callable[[ResourceInterface, Report], None] | None = None
 
     @cached_property
     def nearest_queue(self) -> Nearest:

@@ -3,20 +3,30 @@
 import re
 
 from muster.api.documents import shown
-from muster.api.interface import GROUP, Component, GroupTemplate, MatchExpression, PodClassifier, ResourceInterface
+from muster.api.interface import (
+    EXPRESSION_STARTS,
+    GROUP,
+    Component,
+    GroupTemplate,
+    KindReference,
+    MatchExpression,
+    PodClassifier,
+    ResourceInterface,
+)
 from muster.api.validation.violation import Report
 
 _FOREACH = re.compile(r".*\S\s+as\s+\$[A-Za-z_][A-Za-z0-9_]*\s*", re.DOTALL)
 _FORBIDDEN_TARGETS = ("Secret", "ConfigMap")
+# How people write the group of core kinds, which is empty.
+_CORE_GROUPS = ("", "v1", "core")
 _RESERVED_UNMATCHED = ("", "Error", "Ignore")
-# SPEC §9: what starts like this is an expression, everything else is literal.
-_EXPRESSION_STARTS = (".", "$", "(", "[", '"')
 
 
 def check_interface(interface: ResourceInterface, report: Report) -> None:
     """Targets, references, and every entry of the tree of components."""
     spec = interface.spec
-    if spec.target_gvk.group == "" and spec.target_gvk.kind in _FORBIDDEN_TARGETS:
+    _check_group(spec.target_gvk, "spec.targetGVK", report)
+    if spec.target_gvk.group in _CORE_GROUPS and spec.target_gvk.kind in _FORBIDDEN_TARGETS:
         message = f"{spec.target_gvk.kind} is no target: its content could leak into names and labels"
         report.error("spec.targetGVK.kind", message, "target the kind that owns the pods")
     if spec.action not in ("", GROUP) and spec.gang_scheduling is not None:
@@ -34,7 +44,8 @@ def check_interface(interface: ResourceInterface, report: Report) -> None:
         unread = report.unread(f"{path}.lookup") or report.unread(f"{path}.list")
         if (reference.lookup is None) == (reference.list_ is None) and not unread:
             report.error(path, "needs either lookup or list", "lookup finds one object by name, list all by labels")
-        if reference.gvk.group == "" and reference.gvk.kind in _FORBIDDEN_TARGETS:
+        _check_group(reference.gvk, f"{path}.gvk", report)
+        if reference.gvk.group in _CORE_GROUPS and reference.gvk.kind in _FORBIDDEN_TARGETS:
             report.error(f"{path}.gvk.kind", f"{reference.gvk.kind} can't be read by expressions", "use another object")
     names: dict[str, int] = {}
     for index, template in enumerate(spec.gang_scheduling.pod_groups if spec.gang_scheduling else []):
@@ -46,6 +57,11 @@ def check_interface(interface: ResourceInterface, report: Report) -> None:
                 "rename one",
             )
         _check_template(template, path, report)
+
+
+def _check_group(kind: KindReference, path: str, report: Report) -> None:
+    if kind.group and kind.group in _CORE_GROUPS:
+        report.error(f"{path}.group", f"{shown(kind.group)} is no API group", 'core kinds have the group ""')
 
 
 def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
@@ -63,24 +79,70 @@ def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
         report.error(f"{path}.minSubGroup", "there are no subgroups to count", "write minMember instead")
     if counts_pods and counts_children:
         report.error(f"{path}.minMember", "minMember and minSubGroup are both set", "keep one of them")
+    elif counts_pods and components:
+        hint = "write minSubGroup, or minReplicas in the leaves"
+        report.error(f"{path}.minMember", "counts the pods of a PodGroup without subgroups", hint)
     if template.pod_classifier is not None:
         _check_classifier(template.pod_classifier, f"{path}.podClassifier", report)
+    _check_pods(template, path, "a PodGroup" if components else "", report)
+    _check_keys(template, path, report)
     _check_components(components, f"{path}.{field}", report)
-    names = _names(components)
-    literal = all(name[:1] not in _EXPRESSION_STARTS for name in names)
-    if template.unmatched_pods not in (*_RESERVED_UNMATCHED, *names) and literal:
-        hint = "write Error, Ignore, or the componentName of a subgroup"
-        report.error(f"{path}.unmatchedPods", f"no subgroup is called {shown(template.unmatched_pods)}", hint)
+    _check_unmatched(template.unmatched_pods, components, f"{path}.unmatchedPods", report)
 
 
-def _names(components: list[Component]) -> list[str]:
-    found: list[str] = []
+def _check_pods(entry: GroupTemplate | Component, path: str, branch: str, report: Report) -> None:
+    """What only an entry that holds pods can say. `branch` says what it is when it holds none."""
+    if branch:
+        for field, value in (("replicasPath", entry.replicas_path), ("segments", entry.segments)):
+            if value is not None:
+                report.error(f"{path}.{field}", f"{branch} with subgroups holds no pods", "write it in the leaves")
+    elif entry.segments is not None:
+        _check_count(entry.segments.index_from, f"{path}.segments.indexFrom", report)
+        if entry.replicas_path is None and not report.unread(f"{path}.replicasPath"):
+            report.error(
+                f"{path}.replicasPath", "is missing: segments of how many pods?", "say how many pods there are"
+            )
+    minimum = entry.min_member_path if isinstance(entry, GroupTemplate) else entry.min_replicas_path
+    unread = any(report.unread(f"{path}.{field}Path") for field in ("minMember", "minReplicas", "minSubGroup"))
+    if entry.resolve and minimum is None and entry.min_sub_group_path is None and not unread:
+        report.warn(f"{path}.resolve", "chooses among the paths of a minimum, and there is none", "remove it")
+
+
+def _check_keys(template: GroupTemplate, path: str, report: Report) -> None:
+    """Members that tell instances apart do it all in one way, for they are in one PodGroup."""
+    members = (template.members or []) if template.subgroups is None else []
+    keys = [_listed(member.group_by_key_paths) for member in members]
+    for index, one in enumerate(keys):
+        if one != keys[0]:
+            message = "differs from that of members[0], and both are in one PodGroup"
+            report.error(f"{path}.members[{index}].groupByKeyPaths", message, "write the same in every member")
+    if any(keys) and template.instance_key_paths is not None:
+        message = "says the same as the groupByKeyPaths of its members"
+        report.error(f"{path}.instanceKeyPaths", message, "keep instanceKeyPaths only")
+
+
+def _listed(paths: str | list[str] | None) -> list[str]:
+    return [paths] if isinstance(paths, str) else paths or []
+
+
+def _check_unmatched(name: str, components: list[Component], path: str, report: Report) -> None:
+    if name in _RESERVED_UNMATCHED:
+        return
+    unknown, branch = True, False
     waiting = list(components)
     while waiting:
         entry = waiting.pop()
-        found.append(entry.component_name)
+        if entry.component_name == name:
+            unknown, branch = False, branch or bool(entry.subgroups)
+        elif entry.component_name.startswith(EXPRESSION_STARTS):
+            # It may come to be called so.
+            unknown = False
         waiting.extend(entry.subgroups)
-    return found
+    if unknown:
+        hint = "write Error, Ignore, or the componentName of a subgroup"
+        report.error(path, f"no subgroup is called {shown(name)}", hint)
+    elif branch:
+        report.error(path, f"{shown(name)} has subgroups, so it holds no pods", "name a leaf")
 
 
 def _check_components(components: list[Component], path: str, report: Report) -> None:
@@ -88,16 +150,24 @@ def _check_components(components: list[Component], path: str, report: Report) ->
     waiting = [(components, path)]
     while waiting:
         entries, where = waiting.pop()
-        static: dict[str, int] = {}
+        static: dict[str, list[int]] = {}
+        members = where.endswith(".members")
         for index, entry in enumerate(entries):
             here = f"{where}[{index}]"
-            if entry.foreach is None and static.setdefault(entry.component_name, index) != index:
+            same = static.setdefault(entry.component_name, []) if entry.foreach is None else []
+            # Two that are there under different conditions may never meet.
+            rival = next((one for one in same if not (entry.when and entries[one].when not in (None, entry.when))), -1)
+            if rival >= 0:
                 report.error(
                     f"{here}.componentName",
-                    f"{shown(entry.component_name)} stands already at {where}[{static[entry.component_name]}]",
+                    f"{shown(entry.component_name)} stands already at {where}[{rival}]",
                     "give every entry a name of its own",
                 )
-            _check_component(entry, here, len(entries) == 1 and where.endswith(".members"), report)
+            same.append(index)
+            if entry.group_by_key_paths is not None and not members:
+                hint = "write instanceKeyPaths beside the subgroups"
+                report.error(f"{here}.groupByKeyPaths", "is known only in members", hint)
+            _check_component(entry, here, len(entries) == 1 and members, report)
             if entry.subgroups:
                 waiting.append((entry.subgroups, f"{here}.subgroups"))
 
@@ -109,6 +179,7 @@ def _check_component(entry: Component, path: str, alone: bool, report: Report) -
     _check_once(entry, path, "min_sub_group", "minSubGroup", report)
     counts_pods = entry.min_replicas is not None or entry.min_replicas_path is not None
     counts_children = entry.min_sub_group is not None or entry.min_sub_group_path is not None
+    _check_pods(entry, path, "an entry" if entry.subgroups else "", report)
     if entry.subgroups:
         if counts_pods:
             report.error(f"{path}.minReplicas", "an entry with subgroups holds no pods", "write minSubGroup")
@@ -129,7 +200,7 @@ def _check_component(entry: Component, path: str, alone: bool, report: Report) -
 
 def _check_count(value: int | str | None, path: str, report: Report) -> None:
     """A literal is a whole number that is not negative; everything else starts like an expression."""
-    if isinstance(value, str) and value[:1] in _EXPRESSION_STARTS and value:
+    if isinstance(value, str) and value[:1] in EXPRESSION_STARTS and value:
         return
     if value is not None and not re.fullmatch(r"[0-9]{1,9}", str(value)):
         hint = "write 0 or more, or an expression such as .spec.replicas"

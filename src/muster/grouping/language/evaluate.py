@@ -147,7 +147,7 @@ class _Compiler:
         return Code(many, None, node.size)
 
     def _each(self, node: syntax.Each) -> Code:
-        of, column, optional = self.code(node.of), node.column, node.optional
+        of, column, optional, missing = self.code(node.of), node.column, node.optional, node.missing
         start = of.one
 
         def of_one(value: Any, state: State) -> Iterable[Any]:
@@ -158,11 +158,11 @@ class _Compiler:
         def many(value: Any, state: State) -> Iterator[Any]:
             for found in of.many(value, state):
                 state[0].step(1, column)
-                if optional and type(found) is not list and type(found) is not dict:
+                if (missing and found is None) or (optional and type(found) is not list and type(found) is not dict):
                     continue
                 yield from items(found, state[0], column)
 
-        return Code(of_one if start and not optional else many, None, node.size)
+        return Code(of_one if start and not optional and not missing else many, None, node.size)
 
     def _attempt(self, node: syntax.Attempt) -> Code:
         body = self.code(node.body)

@@ -16,11 +16,11 @@ _PAGE = 256
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """What expressions may cost. The last three are for all expressions of one object together."""
 
-    characters: Annotated[int, note("Length of one expression.", minimum=1, maximum=4096)] = 512
+    characters: Annotated[int, note("Length of one expression.", minimum=1, maximum=4096)] = 4096
     nesting: Annotated[int, note("Depth of one expression.", minimum=1, maximum=100)] = 64
     range: Annotated[int, note("Values of one range.", minimum=1)] = 10_000
-    steps: Annotated[int, note("Parts of expressions that are evaluated.", minimum=1)] = 200_000
-    visited: Annotated[int, note("Values that are looked at one by one.", minimum=1)] = 100_000
+    steps: Annotated[int, note("Parts of expressions that are evaluated.", minimum=1)] = 1_000_000
+    visited: Annotated[int, note("Values that are looked at one by one.", minimum=1)] = 500_000
     size: Annotated[int, note("Characters and values that are made.", minimum=1)] = 1_000_000
 
 

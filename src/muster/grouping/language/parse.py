@@ -44,13 +44,17 @@ def parse(text: str, variables: Collection[str] | None, limits: Limits) -> Node:
 
 
 def parse_binder(text: str, variables: Collection[str] | None, limits: Limits) -> tuple[Node, str]:
-    """The tree of `<expression> as $x`, where the last ` as $x` names what each value is, and the name."""
+    """The tree of `<expression> as $x`, where the last ` as $x` names what each value is, and the name.
+
+    A list that is missing is empty here, which it is not to jq.
+    """
     found = _tokens(text, limits)
     if len(found) < 4 or found[-3].kind != "as" or found[-2].kind != tokens.VARIABLE:
         raise BadExpression('must end with " as $name"', found[-1].column, 'for example ".spec.groups[] as $g"')
     name = found[-2]
     check_variable(name)
     parser = _Parser([*found[:-3], Token(tokens.END, "as", found[-3].column)], variables, limits)
+    parser.missing = True
     return parser.whole(), name.value
 
 
@@ -69,6 +73,8 @@ class _Parser:
         self.bound: list[str] = []
         # From which to which token the last whole term reached.
         self.last_term = (0, 0)
+        # Whether null has no items.
+        self.missing = False
 
     def whole(self) -> Node:
         """Everything up to the end."""
@@ -270,7 +276,7 @@ class _Parser:
     def _bracket(self, bracket: Token, of: Node) -> Node:
         """`[]`, `[0]`, `[-1]`, `["key"]`, `[$x]`"""
         if self.take("]"):
-            return self.made(syntax.Each, bracket.column, of, False)
+            return self.made(syntax.Each, bracket.column, of, False, self.missing)
         minus = self.take("-")
         token = self.current
         if token.kind == ":":

@@ -50,10 +50,11 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True)
 class Each(Node):
-    """`of[]`; optional with `?`."""
+    """`of[]`; optional with `?`. With `missing`, null has no items: in a `foreach` a missing list is empty."""
 
     of: Node
     optional: bool
+    missing: bool
 
 
 @dataclass(frozen=True, slots=True)

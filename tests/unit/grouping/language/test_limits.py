@@ -9,7 +9,7 @@ from muster.errors import LimitReached, Refused
 from muster.grouping.language import expression
 from muster.grouping.language.limits import Limits, Meter
 
-WIDE = Limits(characters=4096, nesting=100)
+WIDE = Limits(characters=4096, nesting=100, steps=200_000, visited=100_000)
 LIST = {"l": list(range(9_000)), "s": "x" * 100_000, "t": "x" * 100_000, "d": {f"k{n}": n for n in range(5_000)}}
 
 
@@ -143,7 +143,7 @@ def test_a_limit_is_not_caught():
     """`?` and `//` do not hide it: the expression would mean something else then."""
     for text in ("[range(100000)?]", "[(.[])?]", "[.[]?] // 1"):
         with pytest.raises(LimitReached):
-            expression.compile(text).values([1] * 200_000, {}, Meter())
+            expression.compile(text).values([1] * 200_000, {}, Meter(WIDE))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""Files become something that can be grouped: interfaces, owners and pods, and the grouper over them."""
+
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
+
+from muster.api.interface import KindReference, ResourceInterface
+from muster.api.kinds import POD_GROUP, RESOURCE_INTERFACE, Kind, kind_of
+from muster.api.validation import ERROR, Context
+from muster.api.validation.violation import Report
+from muster.cli.files import Source
+from muster.cli.judging import Checked, context_of, name_of
+from muster.config import Config
+from muster.grouping.built_in import built_in_interfaces
+from muster.grouping.compiler import compile_interface
+from muster.grouping.grouper import Grouper, Grouping, Key
+from muster.grouping.model import Interface
+from muster.grouping.owners import Objects
+from muster.grouping.registry import Registry
+
+NOTHING = Grouping((), (), (), (), ())
+
+
+class Groupable(NamedTuple):
+    """What files hold for the grouper."""
+
+    grouper: Grouper
+    pods: list[dict[str, Any]]
+    # PodGroups that are there already.
+    existing: dict[Key, dict[str, Any]]
+    # Everything that could own pods.
+    workloads: list[dict[str, Any]]
+    # Pods of other schedulers.
+    strangers: int
+
+    def group(self, *, preview: bool = False) -> Grouping:
+        """One pass; a preview also shows workloads without pods."""
+        return self.grouper.group(self.pods, self.existing, self.workloads if preview else ())
+
+
+def groupable(
+    sources: Sequence[Source],
+    checked: Sequence[Checked],
+    config: Config,
+    *,
+    only: Set[Key] | None = None,
+    explain: bool = False,
+) -> Groupable:
+    """Sorts what was read; `checked` holds the interfaces. Without `only`, pods that name no scheduler are ours too."""
+    pods, existing, workloads, strangers = [], {}, [], 0
+    documents = _documents(sources)
+    for document in documents:
+        kind = kind_of(document)
+        if not isinstance(kind, Kind):
+            workloads.append(document)
+        elif kind.name == "Pod":
+            if _is_ours(document, config) if only is None else name_of(document)[::-1] in only:
+                pods.append(document)
+            else:
+                strangers += 1
+        elif kind is POD_GROUP:
+            name, namespace = name_of(document)
+            existing[namespace, name] = document
+    context = context_of(sources, config)
+    grouper = Grouper(
+        registry_of(checked, config),
+        Objects(documents),
+        classes=context.priority_classes,
+        default_queue=config.default_queue,
+        limits=config.grouping.expressions,
+        context=Context(default_queue=config.default_queue, settings=config.validation),
+        explain=explain,
+    )
+    return Groupable(grouper, pods, existing, workloads, strangers)
+
+
+def registry_of(checked: Sequence[Checked], config: Config) -> Registry:
+    """The catalog and the interfaces among the objects that were judged."""
+    limits = config.grouping.expressions
+    users: list[Interface] = []
+    invalid: dict[str, tuple[KindReference, str]] = {}
+    for one in checked:
+        found = one.judgement.object
+        if one.judgement.kind is not RESOURCE_INTERFACE or not isinstance(found, ResourceInterface):
+            continue
+        errors = [violation for violation in one.judgement.violations if violation.severity == ERROR]
+        compiled = None if errors else compile_interface(found, Report([]), limits=limits)
+        if compiled is None:
+            why = f"{errors[0].path} {errors[0].message}".strip() if errors else "it can't be compiled"
+            invalid[one.name] = (found.spec.target_gvk, why)
+        else:
+            users.append(compiled)
+    return Registry(built_in_interfaces(limits), users, invalid=invalid, prefer=config.grouping.prefer)
+
+
+def _documents(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The objects, each once: of two of the same name the last one counts."""
+    found: dict[Any, dict[str, Any]] = {}
+    for source in sources:
+        value = source.value
+        if isinstance(value, dict):
+            name, namespace = name_of(value)
+            found[str(value.get("apiVersion")), str(value.get("kind")), namespace, name or id(value)] = value
+    return list(found.values())
+
+
+def _is_ours(pod: dict[str, Any], config: Config) -> bool:
+    spec = pod.get("spec")
+    scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
+    return not scheduler or scheduler in config.scheduler_names

@@ -1,0 +1,15 @@
+"""Why a workload or a pod can't be grouped. It costs that one alone: the grouper catches it and makes it data."""
+
+from muster.errors import MusterError
+
+
+class Trouble(MusterError):
+    """One workload or pod can't be grouped now. `path` is the field of the ResourceInterface that it is about.
+
+    With `retry` it is only a matter of time: an object was not seen yet, or may not be read yet.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, path: str = "", retry: bool = False) -> None:
+        super().__init__(message, hint)
+        self.path = path
+        self.retry = retry

@@ -49,7 +49,7 @@ def entry(name: str, of: str = "", **fields: Any) -> Object:
     return {"componentName": name, "podClassifier": {"matchLabels": labels}, **fields}
 
 
-def work(name: str = "w", *, kind: str = KIND, labels: Any = None, notes: Any = None, **fields: Any) -> Object:
+def work(name: str = "w", /, *, kind: str = KIND, labels: Any = None, notes: Any = None, **fields: Any) -> Object:
     """A workload; `notes` are its annotations, other fields its spec."""
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     return {
@@ -60,7 +60,7 @@ def work(name: str = "w", *, kind: str = KIND, labels: Any = None, notes: Any = 
     }
 
 
-def pod(name: str = "p", owner: Object | None = None, *, notes: Any = None, **labels: Any) -> Object:
+def pod(name: str = "p", owner: Object | None = None, /, *, notes: Any = None, **labels: Any) -> Object:
     """A pod with labels, of an owner (by default that of `work()`)."""
     owner = work() if owner is None else owner
     reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}

@@ -41,8 +41,16 @@ class Interfaces:
     def __init__(self, pick: Callable[[Sequence[Any]], Any], odd: bool) -> None:
         self.pick, self.odd = pick, odd
 
+        # The variables of the entries above, as far as they go.
+        self.known = ""
+
     def one(self, sound: Sequence[Any], odd: Sequence[Any]) -> Any:
-        return self.pick(odd) if self.odd and self.pick(range(4)) == 0 else self.pick(sound)
+        if self.odd and self.pick(range(4)) == 0:
+            return self.pick(odd)
+        return self.pick([one for one in sound if self.odd or self.is_known(one)])
+
+    def is_known(self, text: Any) -> bool:
+        return not isinstance(text, str) or all(f"${name}" not in text or name in self.known for name in "gh")
 
     def expression(self) -> str:
         return str(self.one(SOUND, ODD))
@@ -58,18 +66,20 @@ class Interfaces:
         return {name: make() for name, make in fields.items() if self.pick(range(5 if self.odd else 4)) == 0}
 
     def labels(self) -> dict[str, str]:
-        return {key: self.pick(VALUES) for key in LABELS if self.pick((True, False))}
+        return {key: self.one(VALUES, VALUES) for key in LABELS if self.pick((True, False))}
 
     def condition(self) -> dict[str, Any]:
         operator = self.pick(OPERATORS[: None if self.odd else -1])
         value = {"value": self.pick("12")} if operator.endswith("quals") else {"values": list(self.pick(("1", "12")))}
         if self.pick(range(3)) == 0:
-            value = {"valuePath": self.pick(VALUES[2:])}
+            value = {"valuePath": self.one(VALUES[2:], ODD)}
         return {"key": self.pick(LABELS), "operator": operator, **({} if "xist" in operator else value)}
 
     def classifier(self) -> dict[str, Any]:
         conditions = [self.condition() for _ in range(self.pick((1, 1, 2)))]
-        return self.one(({"matchLabels": {"a": self.pick(VALUES)}}, {"matchExpressions": conditions}), ({}, {"x": 1}))
+        return self.one(
+            ({"matchLabels": {"a": self.one(VALUES, ODD)}}, {"matchExpressions": conditions}), ({}, {"x": 1})
+        )
 
     def topology(self) -> dict[str, Any]:
         return self.some(namePath=self.paths, requiredPath=self.paths, preferredPath=self.paths)
@@ -77,11 +87,18 @@ class Interfaces:
     def segments(self) -> dict[str, Any]:
         return {"indexLabel": "i", **self.some(indexFrom=self.count, sizePath=self.paths, topology=self.topology)}
 
+    def foreach(self) -> str:
+        if self.odd:
+            return str(self.pick((*FOREACHES, *ODD_FOREACHES)))
+        new = [one for one in FOREACHES if self.is_known(one.partition(" as ")[0]) and one[-1] not in self.known]
+        return str(self.pick(new or [".spec.others[] as $o"]))
+
     def entry(self, depth: int) -> dict[str, Any]:
-        found = {"componentName": self.one(NAMES, ODD_NAMES)}
-        found |= self.some(
-            foreach=lambda: self.one(FOREACHES, ODD_FOREACHES), when=self.expression, topology=self.topology
-        )
+        before = self.known
+        found = self.some(foreach=self.foreach)
+        self.known += str(found.get("foreach", ""))[-1:]
+        found["componentName"] = self.one(NAMES, ODD_NAMES)
+        found |= self.some(when=self.expression, topology=self.topology)
         if depth and self.pick((True, False)):
             found["subgroups"] = self.entries(depth - 1)
             found |= self.some(minSubGroup=self.count)
@@ -98,6 +115,7 @@ class Interfaces:
                 requiredTopologyConstraintsPath=self.paths,
                 resolve=lambda: "FirstPositive",
             )
+        self.known = before
         return found
 
     def entries(self, depth: int) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ GONE_ANNOTATION = "muster.test/gone"
 _LISTS = ("podGroups", "pods", "errors")
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_DIFFERENCES = 20
+_KNOWN = {"apiVersion", "kind", "podGroups", "pods", "errors", "warnings"}
 # So many pods are each tried as the first one.
 _MOST_FIRST = 64
 
@@ -196,6 +197,8 @@ def compared(found: Grouping, expected: Any) -> Iterator[str]:
     if wrong:
         yield from wrong
         return
+    for key in sorted(expected.keys() - _KNOWN):
+        yield f"{EXPECTED} has the key {key!r}, which means nothing; known are {', '.join(sorted(_KNOWN))}"
     groups = {_title(made.document): made.document for made in found.groups}
     wanted = {_title(one): one for one in expected.get("podGroups") or []}
     yield from _names("PodGroup", set(groups), set(wanted))

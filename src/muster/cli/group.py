@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -13,8 +14,8 @@ from muster.api.kinds import POD_GROUP, read_object
 from muster.api.validation import ERROR
 from muster.api.validation.podgroup import tree_of
 from muster.cli.files import read_objects
-from muster.cli.fixtures import run_fixtures
-from muster.cli.grouping import groupable
+from muster.cli.fixtures import EXPECTED, run_fixtures
+from muster.cli.grouping import groupable, idle_interfaces
 from muster.cli.judging import STYLES, check_all, plural, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, signs, tell, tree_lines
@@ -59,10 +60,14 @@ def group(
     config = load_config(config_file, flags).config
     if folder is not None:
         ctx.exit(run_fixtures(folder, names, config, form=form, strict=not lenient))
-    sources = read_objects(names, config.input)
+    # The folder of a case can be named as it is.
+    sources = [source for source in read_objects(names, config.input) if PurePath(source.file).name != EXPECTED]
     checked = check_all(sources, config, strict=not lenient)
     ready = groupable(sources, checked, config, explain=explain)
     found = ready.group(preview=True)
+    wrong = [one for one in checked if not one.judgement.valid]
+    for one in wrong:
+        tell_violations(one, "has errors", only=ERROR)
     if form in (JSON, YAML):
         say_data(document_of(found, explain=explain), form)
     elif form == NAME:
@@ -73,10 +78,9 @@ def group(
         _say_groups(found, wide=form == WIDE)
         if explain:
             _say_told(found)
-    wrong = [one for one in checked if not one.judgement.valid]
-    for one in wrong:
-        tell_violations(one, "has errors", only=ERROR)
     _tell_problems(found)
+    for note in idle_interfaces(sources, checked):
+        tell(f"note: {note}")
     if ready.strangers:
         tell(f"note: {plural(ready.strangers, 'pod')} of other schedulers left out")
     if form in (TABLE, WIDE):

@@ -1,10 +1,11 @@
 """Files become something that can be grouped: interfaces, owners and pods, and the grouper over them."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from muster.api.interface import KindReference, ResourceInterface
 from muster.api.kinds import POD_GROUP, RESOURCE_INTERFACE, Kind, kind_of
+from muster.api.nearest import Nearest
 from muster.api.validation import ERROR, Context
 from muster.api.validation.violation import Report
 from muster.cli.files import Source
@@ -14,7 +15,7 @@ from muster.grouping.built_in import built_in_interfaces
 from muster.grouping.compiler import compile_interface
 from muster.grouping.grouper import Grouper, Grouping, Key
 from muster.grouping.model import Interface
-from muster.grouping.owners import Objects
+from muster.grouping.owners import Objects, split_version
 from muster.grouping.registry import Registry
 
 NOTHING = Grouping((), (), (), (), ())
@@ -90,6 +91,24 @@ def registry_of(checked: Sequence[Checked], config: Config) -> Registry:
         else:
             users.append(compiled)
     return Registry(built_in_interfaces(limits), users, invalid=invalid, prefer=config.grouping.prefer)
+
+
+def idle_interfaces(sources: Sequence[Source], checked: Sequence[Checked]) -> Iterator[str]:
+    """Interfaces for kinds of which the input has no object: often a kind or group that is misspelled."""
+    present = {
+        (split_version(str(source.value.get("apiVersion")))[0], str(source.value.get("kind")))
+        for source in sources
+        if isinstance(source.value, dict)
+    }
+    nearest = Nearest(f"{kind}.{group}" if group else kind for group, kind in sorted(present))
+    for one in checked:
+        found = one.judgement.object
+        if isinstance(found, ResourceInterface) and one.judgement.kind is RESOURCE_INTERFACE:
+            target = found.spec.target_gvk
+            if target.kind and (target.group, target.kind) not in present:
+                title = f"{target.kind}.{target.group}" if target.group else target.kind
+                hint = nearest.hint(title)
+                yield f"{one.title} is for {title}, and there is none in the input" + (f": {hint}" if hint else "")
 
 
 def _documents(sources: Sequence[Source]) -> list[dict[str, Any]]:

@@ -213,7 +213,14 @@ class _Tree:
         claims = [
             claim_of((one, meanings.of_values(one, spot)) for one in spot.entry.conditions or ()) for spot in leaves
         ]
-        for meeting in comparison.meetings(claims):
+
+        def matters(first: int, second: int) -> bool:
+            """What only the workload tells may never be the same, and what is there by turns never meets."""
+            if claims[first].unknown or claims[second].unknown:
+                return meanings.leaves_nothing(leaves[first], leaves[second])
+            return leaves[first].is_beside(leaves[second])
+
+        for meeting in comparison.meetings(claims, matters):
             first, second = leaves[meeting.first], leaves[meeting.second]
             where = f"{second.entry.path}.podClassifier"
             place = first.entry.path.removeprefix(f"{self._template.path}.")

@@ -4,7 +4,7 @@ Every spelling ends here: bare strings and lists, numbers and texts of numbers, 
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -96,11 +96,18 @@ def check(interface: ResourceInterface, report: Report, limits: Limits = DEFAULT
 
 
 class _Above(NamedTuple):
-    """What stands above an entry: the variables in scope, those of repeated entries, and the number of levels."""
+    """What stands above an entry: the variables in scope, those of repeated entries, what each one comes from, and the
+    number of levels.
+    """
 
     place: Place
     repeated: tuple[str, ...] = ()
+    sources: Mapping[str, frozenset[str]] = {}
     depth: int = 1
+
+    def behind(self, names: Iterable[str]) -> frozenset[str]:
+        """The variables, and all that they come from."""
+        return frozenset().union(*(self.sources.get(name, frozenset({name})) for name in names))
 
 
 class _Compiler:
@@ -192,8 +199,10 @@ class _Compiler:
         if component.foreach is not None:
             where = f"{path}.foreach"
             bound = _BOUND.search(component.foreach)
-            # What is not of this form, validation has told.
-            if bound is not None and component.foreach[: bound.start()].strip():
+            # What is not of this form, validation has told; then nobody knows what is bound here.
+            if bound is None or not component.foreach[: bound.start()].strip():
+                place = place._replace(open=True)
+            else:
                 binder = self._reader.binder(component.foreach, where, place)
                 taken = place.variables.get(bound[1])
                 if taken:
@@ -209,11 +218,14 @@ class _Compiler:
         by_children = self._count(
             component.min_sub_group, component.min_sub_group_path, f"{path}.minSubGroup", place, component
         )
-        below = _Above(place, repeated, above.depth + 1)
+        sources = above.sources
+        if binder is not None:
+            sources = {**sources, binder.name: above.behind(binder.expression.variables) | {binder.name}}
+        below = _Above(place, repeated, sources, above.depth + 1)
         return Entry(
             path=path,
             name=name,
-            qualified=not (uses.issuperset(above.repeated) or self._names_itself(binder, uses)),
+            qualified=not uses.issuperset(above.repeated) and not self._names_itself(binder, uses, above),
             foreach=binder,
             when=self._when(component.when, path, place),
             conditions=self._conditions(component.pod_classifier, f"{path}.podClassifier", place),
@@ -227,9 +239,14 @@ class _Compiler:
             ),
         )
 
-    def _names_itself(self, binder: Binder | None, uses: Collection[str]) -> bool:
-        """Whether an entry is repeated for data, not for numbers, and takes its name from there: such a name stands."""
-        return binder is not None and binder.name in uses and not self._reader.facts(binder.expression).counts
+    def _names_itself(self, binder: Binder | None, uses: set[str], above: _Above) -> bool:
+        """Whether an entry is repeated for data, not for numbers, and takes its name from there: such a name stands.
+
+        Not when the data are the same in every repetition of an entry above: then the names would be, too.
+        """
+        if binder is None or binder.name not in uses or self._reader.facts(binder.expression).counts:
+            return False
+        return above.behind(uses | binder.expression.variables).issuperset(above.repeated)
 
     def _conditions(self, classifier: PodClassifier | None, path: str, place: Place) -> tuple[Condition, ...] | None:
         if classifier is None:

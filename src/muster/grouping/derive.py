@@ -119,7 +119,11 @@ class Reading:
             raise Trouble("nameTemplate gives no name", "let it give a text", path=template.name_template.path)
         sources = self.owners if owner is self.owner else (owner, *self.owners)
         making = _Making(scope, listener)
-        root = making.root(template)
+        try:
+            root = making.root(template)
+        except Trouble as trouble:
+            trouble.heard = tuple(listener.heard) if listener is not None else ()
+            raise
         warnings = (*making.warnings, *finish(root, sources))
         priority = scope.text(self.interface.priority) or ""
         heard = (*self._listener.heard, *listener.heard) if self._listener and listener else ()

@@ -218,6 +218,7 @@ class _Run:
         who = identity_of(pod)._replace(namespace=namespace_of(pod))
         key = who.namespace, who.name
         about, interface = who, ""
+        steps: tuple[str, ...] = ()
         try:
             if _has_ended(pod):
                 self._alone.append((key, "it has ended"))
@@ -226,14 +227,17 @@ class _Run:
             self._kinds.update(identity_of(link.object).kind for link in chain)
             skipped = _skipped_by(chain)
             if skipped is not None:
+                self._seen.update(id(link.object) for link in chain)
                 self._alone.append((key, f"{skipped} says {SKIP_ANNOTATION}"))
                 return
             resolved = resolve(chain, self._grouper._registry)
             about = identity_of(chain[resolved.link_index].object)
-            interface = resolved.interface.title if resolved.interface else ""
+            interface, steps = resolved.interface.title if resolved.interface else "", resolved.steps
             self._place(pod, who, chain, resolved)
         except Trouble as trouble:
-            self._trouble(about, interface, trouble, who.name)
+            if trouble.about is not None and not interface:
+                about = Identity("", *trouble.about, "")
+            self._trouble(about, interface, trouble, who.name, steps)
 
     def preview(self, workload: Object) -> None:
         """The gang of a workload of which no pod was seen."""
@@ -338,8 +342,12 @@ class _Run:
             place = leaf.name if leaf is not None else None
             self._told_pods.append(ToldPod(who.namespace, who.name, gang.name, place, why_not))
 
-    def _trouble(self, about: Identity, interface: str, trouble: Trouble, pod: str) -> None:
+    def _trouble(
+        self, about: Identity, interface: str, trouble: Trouble, pod: str, steps: tuple[str, ...] = ()
+    ) -> None:
         key = (about, interface, trouble.path, trouble.message)
+        if self._grouper._explain and key not in self._troubles and (steps or trouble.heard):
+            self._told_groups.append(ToldGroup(about.namespace, f"of {about.title} (not made)", steps, trouble.heard))
         problem = Problem(
             about.kind, about.namespace, about.name, interface, trouble.path, trouble.message, trouble.hint,
             trouble.retry, (),

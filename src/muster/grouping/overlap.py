@@ -7,7 +7,7 @@ for the very same thing.
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from muster.api.documents import shown
@@ -133,8 +133,10 @@ class Comparison:
         """Whether some were not compared."""
         return self._budget < 0
 
-    def meetings(self, claims: Sequence[Claim]) -> Iterator[Meeting]:
-        """For each claim, the first one before it that claims some of the same pods."""
+    def meetings(
+        self, claims: Sequence[Claim], matters: Callable[[int, int], bool] = lambda first, second: True
+    ) -> Iterator[Meeting]:
+        """For each claim, the first one before it that claims some of the same pods, where that matters."""
         key, weights = _telling(claims), [_weight(claim) for claim in claims]
         by_value: defaultdict[str, list[int]] = defaultdict(list)
         others: list[int] = []
@@ -148,7 +150,7 @@ class Comparison:
                 self._budget -= weights[first] + weights[second]
                 if self._budget < 0:
                     return
-                if meet(claims[first], claim):
+                if meet(claims[first], claim) and matters(first, second):
                     yield Meeting(first, second, in_words(claims[first], claim))
                     break
             for value in wanted or ():

@@ -151,11 +151,17 @@ def chain_of(bottom: Object, lookup: Lookup) -> tuple[Link, ...]:
             links.append(Link(_bare(wanted), bare=True))
             break
         if isinstance(found, Absence):
-            raise not_seen(wanted, f"the owner of {identity_of(links[-1].object).title}")
+            raise not_seen(wanted, _owner_of(links))
         if wanted.uid and (uid := identity_of(found).uid) and uid != wanted.uid:
-            raise not_seen(wanted, f"the owner of {identity_of(links[-1].object).title}", seen=uid)
+            raise not_seen(wanted, _owner_of(links), seen=uid)
         links.append(Link(found))
     return tuple(reversed(links))
+
+
+def _owner_of(links: Sequence[Link]) -> str:
+    """Of the bottom only its kind is told: all pods of a workload miss the same owner."""
+    below = identity_of(links[-1].object)
+    return f"the owner of {below.title if len(links) > 1 else 'this ' + below.kind}"
 
 
 def not_seen(wanted: Wanted, role: str, *, seen: str = "") -> Trouble:
@@ -166,12 +172,13 @@ def not_seen(wanted: Wanted, role: str, *, seen: str = "") -> Trouble:
             f"{title} with uid {shown(wanted.uid)}, {role}, was not seen: the one of that name has uid {shown(seen)}",
             "wait until the old objects are gone, or correct the uid in ownerReferences",
             retry=True,
+            about=wanted[1:4],
         )
     command = ""
     if all(_PLAIN.fullmatch(text) for text in (wanted.kind, wanted.namespace, wanted.name)):
         elsewhere = "" if wanted.namespace == DEFAULT_NAMESPACE else f" -n {wanted.namespace}"
         command = f" (kubectl get {wanted.kind} {wanted.name}{elsewhere} -o yaml)"
-    return Trouble(f"{title}, {role}, was not seen", f"add it to the input{command}", retry=True)
+    return Trouble(f"{title}, {role}, was not seen", f"add it to the input{command}", retry=True, about=wanted[1:4])
 
 
 def _owner(dependent: Object, namespace: str) -> Wanted | None:

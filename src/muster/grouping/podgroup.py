@@ -141,11 +141,11 @@ def capped(existing: Object, wanted: Document) -> tuple[Document, list[str]]:
 
 def _nodes(spec: Any) -> Iterator[tuple[str, tuple[Any, int]]]:
     """The root and every SubGroup by name, with the number of its children."""
-    subgroups = [one for one in spec.get("subGroups") or () if isinstance(one, dict)]
-    children = Counter(one.get("parent") or "" for one in subgroups)
+    subgroups = list(_listed(spec))
+    children = Counter(str(one.get("parent") or "") for _, one in subgroups)
     yield "", (spec, children[""])
-    for one in subgroups:
-        yield str(one.get("name")), (one, children[one.get("name")])
+    for name, one in subgroups:
+        yield name, (one, children[name])
 
 
 def _keep(found: dict[str, Any], those: Mapping[str, Any], key: str) -> None:

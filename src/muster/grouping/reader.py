@@ -35,12 +35,14 @@ _MOST_NEAREST = 32
 class Place(NamedTuple):
     """What expressions mean somewhere in an interface: the variables, each with where it comes from, and the root.
 
-    `hidden` are variables that are known elsewhere: why not here, and what to do.
+    `hidden` are variables that are known elsewhere: why not here, and what to do. An `open` place has variables that
+    could not be read, so that none can be called unknown.
     """
 
     variables: Mapping[str, str]
     root: str = OWNER
     hidden: Mapping[str, tuple[str, str]] = {}
+    open: bool = False
 
     def inner(self, name: str, source: str) -> "Place":
         """The same place with one more variable."""
@@ -144,7 +146,7 @@ class Reader:
         return values
 
     def _check_variables(self, variables: tuple[Mention, ...], path: str, place: Place) -> bool:
-        unknown = [mention for mention in variables if mention.name not in place.variables]
+        unknown = [mention for mention in variables if mention.name not in place.variables and not place.open]
         for mention in unknown:
             if mention.name in place.hidden:
                 why, hint = place.hidden[mention.name]

@@ -162,7 +162,12 @@ class Scope(dict[str, Any]):
 
     def repeated(self, binder: Binder, path: str) -> Iterator[tuple[Any, "Scope"]]:
         """What an entry is repeated for, each with the place where its variable has that value."""
-        for value in self._values(path, binder.expression):
+        values = self._values(path, binder.expression)
+        if len(values) == 1 and isinstance(values[0], list) and "[]" not in binder.expression.text:
+            source = binder.expression.text.rpartition(" as ")[0].strip()
+            message = f"{binder.expression.text} gives one array, and an entry is repeated for each value"
+            raise Trouble(message, f"write {source}[] as ${binder.name}", path=path)
+        for value in values:
             yield value, self.inner(binder.name, value)
 
     def _asked(self, question: Question) -> Iterator[tuple[Expression, list[Any]]]:

@@ -64,7 +64,10 @@ def cut(root: Node, sources: Sequence[Object]) -> list[str]:
             "give one `segments` in a ResourceInterface"
         )
     elif not sizes:
-        warnings += [f"{level}, but nothing is cut; set {SIZE_ANNOTATION}" for level in levels if level]
+        # An interface may read the level itself, for parts that the workload's own operator calls segments.
+        used = {level for node in nodes for level in (node.hold.required, node.hold.preferred)}
+        unused = [level for level in levels if level and level.value not in used]
+        warnings += [f"{level}, but nothing is cut; set {SIZE_ANNOTATION}" for level in unused]
     subgroups = len(nodes) - 1
     for node, size in sizes:
         if node.replicas is None:

@@ -1,15 +1,28 @@
 """Why a workload or a pod can't be grouped. It costs that one alone: the grouper catches it and makes it data."""
 
+from typing import Any
+
 from muster.errors import MusterError
 
 
 class Trouble(MusterError):
     """One workload or pod can't be grouped now. `path` is the field of the ResourceInterface that it is about.
 
-    With `retry` it is only a matter of time: an object was not seen yet, or may not be read yet.
+    With `retry` it is only a matter of time: an object was not seen yet, or may not be read yet. `about` is that object
+    as kind, namespace and name, when it is not the workload itself; `heard` are the expressions asked until then.
     """
 
-    def __init__(self, message: str, hint: str = "", *, path: str = "", retry: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        path: str = "",
+        retry: bool = False,
+        about: tuple[str, str, str] | None = None,
+    ) -> None:
         super().__init__(message, hint)
         self.path = path
         self.retry = retry
+        self.about = about
+        self.heard: tuple[Any, ...] = ()

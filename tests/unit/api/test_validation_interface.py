@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from muster.api.interface import ResourceInterface
 from muster.api.validation import Context, Violation, validate
+from muster.api.validation.violation import Report
 
 E, W = "error", "warning"
 # Severity, path, a word of the message, a word of the hint.
@@ -52,6 +54,7 @@ def check(found: list[Violation], expected: list[Expected]) -> None:
         assert any(word in one.message and hint in one.hint for one in same_place), same_place
 
 
+BY_INDEX = {"indexLabel": "index"}
 BY_NAME = {"lookup": {"namePath": ".spec.job"}}
 POD_GROUP = "spec.gangScheduling.podGroups[0]"
 FIRST = f"{POD_GROUP}.subgroups[0]"
@@ -66,6 +69,21 @@ HEAD: list[Any] = [
             id=f"a {kind} is no target",
         )
         for kind in ("Secret", "ConfigMap")
+    ),
+    *(
+        pytest.param(
+            interface(targetGVK={"group": group_, "version": "v1", "kind": "Secret"}),
+            [(E, "spec.targetGVK.group", "no API group", '""'), (E, "spec.targetGVK.kind", "no target", "")],
+            interface(targetGVK={"version": "v1", "kind": "Pod"}),
+            id=f"a Secret of group {group_}",
+        )
+        for group_ in ("v1", "core")
+    ),
+    pytest.param(
+        interface(references=[{**reference(**BY_NAME), "gvk": {"group": "v1", "kind": "ConfigMap"}}]),
+        [(E, "spec.references[0].gvk.group", "no API group", ""), (E, "spec.references[0].gvk.kind", "ConfigMap", "")],
+        interface(references=[{**reference(**BY_NAME), "gvk": {"kind": "Pod"}}]),
+        id="a reference to a ConfigMap of group v1",
     ),
     pytest.param(
         interface(targetGVK={"group": "ray.io"}),
@@ -203,6 +221,48 @@ TEMPLATES: list[Any] = [
         id="minMember and minSubGroup",
     ),
     pytest.param(
+        group(leaf(), minMember=2),
+        [(E, f"{POD_GROUP}.minMember", "without subgroups", "minSubGroup")],
+        group(leaf(minReplicas=2)),
+        id="minMember beside subgroups",
+    ),
+    pytest.param(
+        group(leaf(), replicasPath=".n"),
+        [(E, f"{POD_GROUP}.replicasPath", "holds no pods", "leaves")],
+        group(leaf(replicasPath=".n")),
+        id="replicasPath beside subgroups",
+    ),
+    pytest.param(
+        group(leaf(), segments=BY_INDEX),
+        [(E, f"{POD_GROUP}.segments", "holds no pods", "leaves")],
+        group(segments=BY_INDEX, replicasPath=".n"),
+        id="segments beside subgroups",
+    ),
+    pytest.param(
+        group(segments=BY_INDEX),
+        [(E, f"{POD_GROUP}.replicasPath", "missing", "how many")],
+        group(segments={**BY_INDEX, "indexFrom": "1"}, replicasPath=".n"),
+        id="segments of nobody knows how many pods",
+    ),
+    pytest.param(
+        group(resolve="FirstPositive", minMember=1),
+        [(W, f"{POD_GROUP}.resolve", "there is none", "remove")],
+        group(resolve="FirstPositive", minMemberPath=[".a", ".b"]),
+        id="resolve of a PodGroup without paths",
+    ),
+    pytest.param(
+        group(entry("rest", subgroups=[leaf("a")]), unmatchedPods="rest"),
+        [(E, f"{POD_GROUP}.unmatchedPods", "has subgroups", "leaf")],
+        group(entry("rest", subgroups=[leaf("a")]), unmatchedPods="a"),
+        id="unmatched pods to a branch",
+    ),
+    pytest.param(
+        group(leaf("a"), unmatchedPods="rest"),
+        [(E, f"{POD_GROUP}.unmatchedPods", "no subgroup is called", "")],
+        group(leaf("a"), leaf("$g.name", foreach=".g[] as $g"), unmatchedPods="rest"),
+        id="unmatched pods to a subgroup that may come to be called so",
+    ),
+    pytest.param(
         group(unmatchedPods="rest"),
         [(E, f"{POD_GROUP}.unmatchedPods", '"rest"', "")],
         group(leaf("rest"), unmatchedPods="rest"),
@@ -222,6 +282,42 @@ ENTRIES: list[Any] = [
         [(E, f"{POD_GROUP}.subgroups[2].componentName", "subgroups[0]", "own")],
         group(leaf("a"), leaf("b"), leaf("a", foreach=".spec.x[] as $x")),
         id="two entries of one name",
+    ),
+    pytest.param(
+        group(leaf("a", when=".x"), leaf("a")),
+        [(E, f"{POD_GROUP}.subgroups[1].componentName", "subgroups[0]", "own")],
+        group(leaf("a", when=".x"), leaf("a", when=".y")),
+        id="two entries of one name, of which one has a condition",
+    ),
+    pytest.param(
+        group(leaf("a", when=".x"), leaf("a", when=".y"), leaf("a", when=".x")),
+        [(E, f"{POD_GROUP}.subgroups[2].componentName", "subgroups[0]", "own")],
+        group(leaf("a", when=".x"), leaf("a", when=".y"), leaf("a", when=".z")),
+        id="two entries of one name and one condition",
+    ),
+    pytest.param(
+        group(leaf(groupByKeyPaths=".metadata.name")),
+        [(E, f"{FIRST}.groupByKeyPaths", "only in members", "instanceKeyPaths")],
+        group(leaf(), instanceKeyPaths=".metadata.name"),
+        id="groupByKeyPaths in subgroups",
+    ),
+    pytest.param(
+        group(entry(replicasPath=".n", segments=BY_INDEX, subgroups=[leaf()])),
+        [(E, f"{FIRST}.replicasPath", "holds no pods", ""), (E, f"{FIRST}.segments", "holds no pods", "leaves")],
+        group(entry(subgroups=[leaf(replicasPath=".n", segments=BY_INDEX)])),
+        id="a branch with replicas and segments",
+    ),
+    pytest.param(
+        group(leaf(segments={**BY_INDEX, "indexFrom": "x"}, replicasPath=".n")),
+        [(E, f"{FIRST}.segments.indexFrom", "neither a count", "")],
+        group(leaf(segments={**BY_INDEX, "indexFrom": ".x"}, replicasPath=".n")),
+        id="a first index that is no count",
+    ),
+    pytest.param(
+        group(leaf(resolve="FirstPositive", minReplicas=1)),
+        [(W, f"{FIRST}.resolve", "there is none", "remove")],
+        group(entry(resolve="FirstPositive", minSubGroupPath=".n", subgroups=[leaf()])),
+        id="resolve without paths",
     ),
     pytest.param(
         group({**BY_LABEL}),
@@ -394,6 +490,16 @@ OLDER = f"{POD_GROUP}.members"
         pytest.param([entry(groupByKeyPaths=".metadata.name")], [], id="alone, it needs no classifier"),
         pytest.param([leaf("a"), leaf("b")], [], id="two with classifiers"),
         pytest.param(
+            [leaf("a", groupByKeyPaths=".metadata.name"), leaf("b", groupByKeyPaths=[".metadata.name"])],
+            [],
+            id="two with the same keys",
+        ),
+        pytest.param(
+            [leaf("a", groupByKeyPaths=".metadata.name"), leaf("b")],
+            [(E, f"{OLDER}[1].groupByKeyPaths", "differs", "same in every")],
+            id="two with different keys",
+        ),
+        pytest.param(
             [leaf("a"), entry("b")], [(E, f"{OLDER}[1].podClassifier", "which pods", "")], id="two, one without"
         ),
     ],
@@ -402,6 +508,26 @@ def test_members_are_the_older_spelling_of_subgroups(members: list[Any], expecte
     """With a warning; only a member that is alone may do without a classifier."""
     found = validate(group(members=members), Context()).violations
     check(found, [(W, OLDER, "older spelling", "subgroups"), *expected])
+
+
+def test_keys_stand_in_one_place() -> None:
+    """What members say and what their PodGroup says would be the same twice."""
+    broken = group(members=[leaf(groupByKeyPaths=".metadata.name")], instanceKeyPaths=".metadata.name")
+    expected = [(W, OLDER, "older", ""), (E, f"{POD_GROUP}.instanceKeyPaths", "groupByKeyPaths", "keep")]
+    check(validate(broken, Context()).violations, expected)
+
+
+def test_expressions_are_judged_by_who_knows_the_language() -> None:
+    """The hook is asked once, after the rules, and adds to the same answer."""
+    asked = []
+
+    def hook(found: ResourceInterface, report: Report) -> None:
+        asked.append((found.spec.let, list(report.violations)))
+        report.error("spec.let.a", "is odd")
+
+    found = validate(interface(let={"a": "x"}, action="handoff"), Context(check_interface=hook)).violations
+    assert [one.path for one in found] == ["spec.action", "spec.let.a"]
+    assert asked == [({"a": "x"}, found[:1])]
 
 
 @pytest.mark.parametrize("word", ["", "Error", "Ignore"])

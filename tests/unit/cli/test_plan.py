@@ -197,7 +197,7 @@ def test_notes_about_what_is_not_planned(muster):
     run = muster("plan", "-f", "-", stdin=text)
     assert "note: no nodes in the input" in run.err
     assert "note: 2 pods of PodGroup default/gone, which is not in the input" in run.err
-    assert "note: 1 pod (default/lone-0) without a gang" in run.err
+    assert "note: 1 pod without a gang grouped into 1 PodGroup by owner: muster group says how" in run.err
     assert "note: 1 pod (default/g-7) on nodes that are not in the input" in run.err
 
 

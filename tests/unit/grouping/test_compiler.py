@@ -619,12 +619,19 @@ CLAIMS: list[Any] = [
         id="leaves by different labels",
     ),
     pytest.param(
-        group(leaf("head"), where("$g.name", ("group", "Equals", "$g.name"), foreach=EACH)),
-        [(W, f"{SECOND}.podClassifier", "role=head, group=…", "")],
-        group(
-            leaf("head"), where("$g.name", ("group", "Equals", "$g.name"), ("role", "NotEquals", "head"), foreach=EACH)
-        ),
-        id="leaves by different labels, one by path",
+        group(leaf("head"), where("$g.name", ("group", "Exists", None), ("g", "Equals", "$g.name"), foreach=EACH)),
+        [],
+        None,
+        id="different labels, one by path: it may be that no pod has both",
+    ),
+    pytest.param(
+        group(leaf("a", "x", when=".a"), where("b", ("i", "Equals", "0"), when=".a"), leaf("c", "y")),
+        [
+            (W, f"{SECOND}.podClassifier", "both subgroups[0] and this claim", ""),
+            (W, f"{THIRD}.podClassifier", "both subgroups[1] and this claim", ""),
+        ],
+        group(leaf("a", "x", when=".a"), where("b", ("i", "Equals", "0"), when=".b")),
+        id="what is there under different conditions may never meet",
     ),
     pytest.param(
         group(where("a", ("i", "Equals", "0"), ("i", "Equals", "1"))),
@@ -676,7 +683,7 @@ def test_a_mistake_and_the_nearest_legal_interface(
 
 
 def test_the_interface_of_the_design() -> None:
-    """RayCluster as design 003 writes it compiles; head and workers are told by different labels, which is told."""
+    """RayCluster as design 003 writes it compiles, and there is nothing to say about it."""
     design = """
 apiVersion: kai.scheduler/v1
 kind: ResourceInterface
@@ -698,7 +705,7 @@ spec:
             minReplicasPath: ["$wg.minReplicas", "$wg.replicas"]
 """
     (document,) = read(design.encode())
-    asserted(judged(document.value), [(W, f"{SECOND}.podClassifier", "ray.io/node-type=head, ray.io/group=…", "")])
+    asserted(judged(document.value), [])
     head, workers = template_of(document.value).entries
     assert (head.name.literal, head.minimum, head.foreach, head.qualified) == (
         "head",
@@ -906,9 +913,36 @@ OUTER, INNER = "range(.spec.n) as $i", ".spec.groups[] as $g"
             id="two that are repeated: the variables of both are needed",
         ),
         pytest.param(
-            [branch('"r\\($i)"', leaf("$h.name", "$h.name", foreach="$i.list[] as $h"), foreach=".spec.x[] as $i")],
-            {'"r\\($i)"': False, "$h.name": True},
-            id="a variable that comes from the outer one is not the outer one",
+            [branch("$i.name", leaf("$h.name", "$h.name", foreach="$i.list[] as $h"), foreach=".spec.x[] as $i")],
+            {"$i.name": False, "$h.name": False},
+            id="a name from data of the repetition stands",
+        ),
+        pytest.param(
+            [branch("$i.name", leaf("$h.name", '"\\($h)\\($i)"', foreach=".list[] as $h"), foreach=".spec.x[] as $i")],
+            {"$i.name": False, "$h.name": True},
+            id="a name from data that every repetition shares does not",
+        ),
+        pytest.param(
+            [
+                branch(
+                    "$i.name",
+                    leaf('"p\\($h)"', '"\\($h)\\($i)"', foreach="range($i.n) as $h"),
+                    foreach=".spec.x[] as $i",
+                )
+            ],
+            {"$i.name": False, '"p\\($h)"': True},
+            id="a number of the repetition does not",
+        ),
+        pytest.param(
+            [
+                branch(
+                    "$i.name",
+                    branch("$h.name", leaf("$k", "$k", foreach="$h.ks[] as $k"), foreach="$i.hs[] as $h"),
+                    foreach=".spec.x[] as $i",
+                )
+            ],
+            {"$i.name": False, "$h.name": False, "$k": False},
+            id="data by way of data",
         ),
     ],
 )
@@ -957,8 +991,12 @@ def test_one_mistake_hides_no_other() -> None:
 
 
 def test_a_foreach_of_the_wrong_form_is_told_once() -> None:
-    """Validation tells it before its expression is read."""
-    asserted(judged(group(leaf("a", foreach=".spec.groups[]"))), [(E, f"{FIRST}.foreach", "as $variable", "")])
+    """Validation tells it before its expression is read; below it, nobody knows which variables there are."""
+    broken = group(branch("$g.name", leaf("a", "$g.a"), foreach=".spec.groups[]"), leaf("b", minReplicas="$g"))
+    asserted(
+        judged(broken),
+        [(E, f"{FIRST}.foreach", "as $variable", ""), (E, f"{SECOND}.minReplicas", "`$g` is not known", "")],
+    )
 
 
 def tree_of(leaves: list[dict[str, Any]]) -> dict[str, Any]:

@@ -138,6 +138,13 @@ def test_a_meeting_names_the_pair_and_the_pods() -> None:
     assert list(Comparison().meetings(found)) == [Meeting(0, 2, "a=1, b=1")]
 
 
+def test_meetings_that_do_not_matter_are_passed_over() -> None:
+    """Then the next one before counts."""
+    found = [claim(("a", "Exists")), claim(("b", "Exists")), claim(("c", "Exists"))]
+    meetings = Comparison().meetings(found, lambda first, second: first == 1)
+    assert [meeting[:2] for meeting in meetings] == [(1, 2)]
+
+
 GIANTS: dict[str, Any] = {
     "one label": [claim(("a", "Equals", str(at))) for at in range(20_000)],
     "a label that all share, and one that tells them apart": [

@@ -249,7 +249,7 @@ class TestAbsence:
         cluster = thing(RAY, "RayCluster", "c")
         with pytest.raises(Trouble) as caught:
             chain_of(pod("p", cluster), Objects([]))
-        assert caught.value.message == "RayCluster default/c, the owner of Pod default/p, was not seen"
+        assert caught.value.message == "RayCluster default/c, the owner of this Pod, was not seen"
         assert caught.value.hint == "add it to the input (kubectl get RayCluster c -o yaml)"
         assert caught.value.retry
 
@@ -273,7 +273,7 @@ class TestAbsence:
         with pytest.raises(Trouble) as caught:
             chain_of(pod("p", old), Objects([new]))
         assert caught.value.message == (
-            'RayCluster default/c with uid "old", the owner of Pod default/p, was not seen: '
+            'RayCluster default/c with uid "old", the owner of this Pod, was not seen: '
             'the one of that name has uid "new"'
         )
         assert caught.value.retry

@@ -12,7 +12,7 @@ from muster.grouping.derive import Reading
 from muster.grouping.metadata import derived
 from muster.grouping.nodes import Hold, Node
 from muster.grouping.owners import Objects
-from muster.grouping.podgroup import CONSTRAINTS_ANNOTATION, document_of, merged, name_of
+from muster.grouping.podgroup import CONSTRAINTS_ANNOTATION, capped, document_of, merged, name_of
 from workloads import entry, interface, pod, work
 
 NOBODY = frozenset()
@@ -339,6 +339,76 @@ class TestConstraintsThatAreThere:
         found = merged(found, document("zone"), NOBODY)
         assert rule(found, "a") == ZONE
         assert rule(merged(found, document(None), NOBODY), "a") is None
+
+    def test_the_name_of_the_topology_is_one_of_them(self):
+        """`kai.scheduler/topology` on the PodGroup follows the workload's, until somebody edits it."""
+        key = "kai.scheduler/topology"
+
+        def document(value):
+            return wanted(work(notes={key: value} if value else {}, **groups(("a", 1))))[0]
+
+        def name(found):
+            return found["metadata"]["annotations"].get(key), (rule(found) or {}).get("topology")
+
+        found = merged(document("one"), document("two"), NOBODY)
+        assert name(found) == name(document("two"))
+        assert name(merged(found, document(None), NOBODY)) == (None, None)
+        edited = copy.deepcopy(found)
+        edited["metadata"]["annotations"][key] = "mine"
+        again = merged(edited, document("three"), NOBODY)
+        assert name(again) == ("mine", name(found)[1])
+        assert merged(again, document("three"), NOBODY) is again
+
+
+class TestMinimumsOfARunningGang:
+    """One that is semi-preemptible keeps its minimums from rising while it runs; what comes then is surplus."""
+
+    @staticmethod
+    def running(*pairs, **fields):
+        document = made_before(*pairs, **fields)
+        document["spec"]["preemptibility"] = "semi-preemptible"
+        return document | {"status": {"resourcesStatus": {"allocated": {"cpu": "1"}}}}
+
+    @staticmethod
+    def asked(*pairs, **fields):
+        return wanted(work(**groups(*pairs, **fields)))[0]
+
+    def test_they_do_not_rise(self):
+        """A leaf's, and the root's when it gets more children; a new SubGroup has its own."""
+        existing, now = self.running(("a", 2), ("b", 3)), self.asked(("a", 5), ("b", 3), ("c", 7))
+        before = copy.deepcopy(now)
+        found, held = capped(existing, now)
+        assert now == before
+        assert sorted(held) == ["a", "the PodGroup"]
+        assert found["spec"]["minSubGroup"] == 2
+        assert [one["minMember"] for one in found["spec"]["subGroups"]] == [2, 3, 7]
+        again, _ = capped({**existing, "spec": {**existing["spec"], **found["spec"]}}, now)
+        assert again == found
+
+    def test_they_fall(self):
+        now = self.asked(("a", 1), ("b", 3), m=1)
+        assert capped(self.running(("a", 2), ("b", 3), m=2), now) == (now, [])
+
+    def test_a_flat_gang(self):
+        made = interface({"minMemberPath": ".spec.n"})
+        existing = wanted(work(n=2), made)[0] | {"status": self.running(("a", 1))["status"]}
+        existing["spec"]["preemptibility"] = "semi-preemptible"
+        found, held = capped(existing, wanted(work(n=3), made)[0])
+        assert (found["spec"]["minMember"], held) == (2, ["the PodGroup"])
+        # From flat to a tree there is nothing to compare.
+        tree = self.asked(("a", 9), ("b", 9))
+        assert capped(existing, tree) == (tree, [])
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            pytest.param({"status": {}}, id="that does not run"),
+            pytest.param({"spec": {"minMember": 1}}, id="that is not semi-preemptible"),
+        ],
+    )
+    def test_any_other(self, change):
+        now = self.asked(("a", 5))
+        assert capped(self.running(("a", 2)) | change, now) == (now, [])
 
 
 class TestWhatOnlyAPodSaid:

@@ -5,9 +5,12 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from muster.decisions.plan import core_rows
-from muster.plan.outcome import Code, Outcome, Plan
-from muster.snapshot.arrays import Counts, Gang, Kept
+import msgspec
+
+from muster.api.podgroup import PodGroupStatus
+from muster.decisions.status import status_document, status_of
+from muster.plan.outcome import Plan
+from muster.snapshot.arrays import Gang, Kept
 from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
 
 Document = dict[str, Any]
@@ -119,56 +122,15 @@ def first_name(name: str) -> tuple[str, int]:
 def _statuses(plan: Plan, documents: Documents) -> list[Document]:
     """Every PodGroup with the status that follows from the plan (SPEC §2)."""
     found = []
-    for number, (gang, outcome) in enumerate(zip(plan.snapshot.gangs, plan.outcomes, strict=True)):
+    for number, gang in enumerate(plan.snapshot.gangs):
         if ("PodGroup", *gang.key) not in documents:
             continue
         group = copy.deepcopy(documents["PodGroup", *gang.key])
-        status = group.setdefault("status", {})
-        now = time_of(plan.snapshot.now_ns)
-        if not any(issue.code == Code.INVALID for issue in gang.held):
-            status["subGroups"] = _rows(gang, outcome)
-        if outcome.satisfied:
-            status.setdefault("startTime", now)
-        elif not outcome.rows[0].placed:
-            # It ended; when it comes again it starts anew.
-            status.pop("startTime", None)
-        status["conditions"] = [_scheduled(status.get("conditions", []), outcome, now)]
+        before = msgspec.convert(group.get("status", {}), PodGroupStatus)
+        group["status"] = status_document(status_of(plan, number, before))
         _keep_room(group, gang, plan.kept.get(number, ()), plan)
         found.append(group)
     return found
-
-
-def _rows(gang: Gang, outcome: Outcome) -> list[Document]:
-    rows = []
-    core = core_rows(gang, outcome)
-    for number, (node, row) in enumerate(zip(gang.tree.nodes, outcome.rows, strict=True)):
-        below = gang.tree.leaves_below(number)
-        succeeded = sum(gang.counts.get(leaf, Counts()).succeeded for leaf in below)
-        rows.append(
-            {
-                "name": node.name,
-                "satisfied": row.satisfied,
-                "core": core[number],
-                "minimum": node.minimum,
-                "pods": {"total": row.total, "pending": row.pending, "placed": row.placed, "succeeded": succeeded},
-                **({"staleSince": time_of(row.stale_since_ns)} if row.stale_since_ns else {}),
-            }
-        )
-    return rows
-
-
-def _scheduled(before: list[Document], outcome: Outcome, now: str) -> Document:
-    """Its time is that of the last change between True and False, or into and out of waiting for reserved room."""
-    codes = [reason.code for reason in outcome.reasons]
-    reason = Code.WAITING_FOR_ROOM if Code.WAITING_FOR_ROOM in codes else (codes or [outcome.verdict.value])[0]
-    found = {"type": "Scheduled", "status": str(outcome.satisfied), "reason": reason}
-
-    def kind(condition: Document) -> tuple[str, bool]:
-        return condition["status"], condition.get("reason") == Code.WAITING_FOR_ROOM
-
-    same = [one for one in before if one["type"] == "Scheduled" and kind(one) == kind(found)]
-    since = same[0].get("lastTransitionTime", now) if same else now
-    return {**found, "lastTransitionTime": since}
 
 
 def _keep_room(group: Document, gang: Gang, kept: tuple[Kept, ...], plan: Plan) -> None:

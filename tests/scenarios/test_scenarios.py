@@ -95,7 +95,7 @@ def test_a_plan_is_carried_out_as_the_world_would():
     assert "nodeName" not in pods["low.2"]["spec"]
     assert pods["low.2"]["metadata"]["creationTimestamp"] == "2026-01-01T01:00:05Z"
     status = story.documents["PodGroup", "default", "high"]["status"]
-    (condition,) = status["conditions"]
+    (condition,) = [one for one in status["conditions"] if one["type"] == "Scheduled"]
     assert (condition["status"], condition["reason"]) == ("False", "WaitingForRoom")
     assert condition["lastTransitionTime"] == "2026-01-01T01:00:00Z"
     assert "startTime" not in status

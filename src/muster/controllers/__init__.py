@@ -1,4 +1,4 @@
 """The loops that act: the scheduler's five lines, the grouper, the status writer.
 
-Empty until the Kubernetes issue lands.
+So far: `flights`, what was sent and not seen yet. The loops come with the Kubernetes issue.
 """

@@ -1,0 +1,129 @@
+"""Binds and evictions that were sent and that no watch has shown yet.
+
+The world counts them as done from the moment they are sent, so that the next cycle plans with them: a bound pod holds
+its room, an evicted one is leaving. Only two things end that: the watch shows what became of the pod, or the API server
+says that nothing did. An answer that is not known changes nothing until the pod was read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from muster.api.cluster import Pod
+from muster.snapshot.world import Key, State, World, key_of, state_of
+
+# A pod that ended keeps the node it had.
+_ENDED = (State.SUCCEEDED, State.FAILED)
+
+
+@dataclass
+class Flight:
+    """One write on its way. `node` is where the pod goes; empty when it leaves. `real` is the pod as last seen."""
+
+    uid: str
+    node: str
+    sent_ns: int
+    real: Pod
+    # The API server said yes; what is missing is only the sight of it.
+    answered: bool = False
+    # Nobody knows whether it happened.
+    unknown: bool = False
+
+
+class Flights:
+    """Keeps a world in step with what was seen and what was sent."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._flights: dict[Key, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._flights
+
+    def see(self, pod: Pod, *, deleted: bool = False, error: str = "") -> None:
+        """A pod came, changed or went. While a write for it is on its way, it is seen as that write will leave it."""
+        key = key_of(pod.metadata)
+        flight = self._flights.get(key)
+        if flight is not None and (deleted or pod.metadata.uid != flight.uid or _shows(pod, flight)):
+            del self._flights[key]
+            flight = None
+        if flight is None:
+            self._world.apply(pod, deleted=deleted, error=error)
+            return
+        flight.real = pod
+        self._world.apply(_overlaid(pod, flight), error=error)
+
+    def bind(self, key: Key, node: str, now_ns: int) -> Flight:
+        """A bind is about to be sent."""
+        return self._send(key, node, now_ns)
+
+    def leave(self, key: Key, now_ns: int) -> Flight:
+        """An eviction is about to be sent."""
+        return self._send(key, "", now_ns)
+
+    def _send(self, key: Key, node: str, now_ns: int) -> Flight:
+        assert key not in self._flights, "one write for a pod at a time"
+        pod = self._world.pods[key].pod
+        flight = self._flights[key] = Flight(pod.metadata.uid, node, now_ns, pod)
+        self._world.apply(_overlaid(pod, flight))
+        return flight
+
+    def answered(self, key: Key, uid: str) -> None:
+        """The API server said yes."""
+        flight = self._of(key, uid)
+        if flight is not None:
+            flight.answered, flight.unknown = True, False
+
+    def lost(self, key: Key, uid: str) -> None:
+        """No answer, or one that leaves open what happened."""
+        flight = self._of(key, uid)
+        if flight is not None:
+            flight.unknown = True
+
+    def refused(self, key: Key, uid: str) -> None:
+        """It did not happen: the pod is as it was last seen."""
+        flight = self._of(key, uid)
+        if flight is not None:
+            del self._flights[key]
+            self._world.apply(flight.real)
+
+    def doubtful(self, before_ns: int) -> Iterator[tuple[Key, Flight]]:
+        """Those whose pods must be read: the answer is not known, or the watch has not shown it since `before_ns`."""
+        for key, flight in list(self._flights.items()):
+            if flight.unknown or flight.sent_ns <= before_ns:
+                yield key, flight
+
+    def read(self, key: Key, uid: str, pod: Pod | None) -> None:
+        """A doubtful pod was read, consistently; None: it is gone. What it shows is the truth."""
+        flight = self._of(key, uid)
+        if flight is None:
+            return
+        del self._flights[key]
+        if pod is None:
+            self._world.apply(flight.real, deleted=True)
+        else:
+            self._world.apply(pod)
+
+    def _of(self, key: Key, uid: str) -> Flight | None:
+        flight = self._flights.get(key)
+        return flight if flight is not None and flight.uid == uid else None
+
+
+def _shows(pod: Pod, flight: Flight) -> bool:
+    """Whether the pod is past what was sent, whatever came of it."""
+    if state_of(pod) in _ENDED or pod.metadata.deletion_timestamp is not None:
+        return True
+    return bool(flight.node) and bool(pod.spec.node_name)
+
+
+def _overlaid(pod: Pod, flight: Flight) -> Pod:
+    """The pod as the write will leave it."""
+    if flight.node:
+        return structs.replace(pod, spec=structs.replace(pod.spec, node_name=flight.node))
+    leaving = pod.metadata.deletion_timestamp or datetime.fromtimestamp(flight.sent_ns // 10**9, UTC)
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, deletion_timestamp=leaving))

@@ -1,0 +1,202 @@
+"""What the status of a PodGroup says after a cycle (SPEC §2): per tree node, as conditions, and in one word.
+
+Core, staleSince and startTime are state that the next process reads back; everything else can be told again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from muster.api.model import Condition
+from muster.api.podgroup import ChildCounts, PodCounts, PodGroupStatus, ResourcesStatus, SubGroupStatus
+from muster.decisions.plan import core_rows, domain_of
+from muster.decisions.words import foremost, sentence, told
+from muster.plan.accounts import core_pods
+from muster.plan.outcome import Code, Outcome, Plan
+from muster.snapshot.arrays import Counts, Gang, Snapshot
+from muster.snapshot.requests import PODS
+
+ACCEPTED, PODS_PRESENT, SCHEDULED, STALE = "Accepted", "PodsPresent", "Scheduled", "Stale"
+PENDING, RUNNING, COMPLETED, INVALID = "Pending", "Scheduled", "Completed", "Invalid"
+_NS = 10**9
+
+
+def status_of(plan: Plan, number: int, before: PodGroupStatus, generation: int | None = None) -> PodGroupStatus:
+    """The status of one gang, by its number in the snapshot, as a change of the one that it has.
+
+    An invalid gang keeps what is known of its tree: nobody can say what belongs to it.
+    """
+    gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
+    now = time_of(snapshot.now_ns)
+    invalid = any(issue.code == Code.INVALID for issue in gang.held)
+    conditions = list(_conditions(gang, outcome, snapshot, generation, invalid=invalid))
+    found = structs.replace(
+        before,
+        phase=_phase(gang, outcome, invalid=invalid),
+        conditions=[_since(one, before.conditions, now) for one in conditions],
+        reason="" if outcome.satisfied else _foremost_code(outcome),
+        start_time=_start_time(outcome, before, now),
+    )
+    if invalid:
+        return found
+    rows = _rows(gang, outcome, snapshot)
+    return structs.replace(
+        found,
+        ready=_ready(gang, outcome),
+        pods_summary=f"{outcome.rows[0].placed}/{gang.minimum_pods[0]}/{outcome.rows[0].total}",
+        sub_groups=rows,
+        resources_status=_resources(gang, snapshot),
+    )
+
+
+def status_document(status: PodGroupStatus) -> dict[str, Any]:
+    """The status as it is written. What everybody asks of a tree node stands there also when it is false or nothing."""
+    document: dict[str, Any] = msgspec.to_builtins(status)
+    for row, one in zip(document.get("subGroups", ()), status.sub_groups, strict=True):
+        row |= {"name": one.name, "satisfied": one.satisfied, "core": one.core, "minimum": one.minimum}
+        row["pods"] = {field: getattr(one.pods, field) for field in PodCounts.__struct_fields__}
+    return document
+
+
+def time_of(nanoseconds: int) -> datetime:
+    """A moment as Kubernetes writes it: whole seconds."""
+    return datetime.fromtimestamp(nanoseconds // _NS, UTC)
+
+
+def _phase(gang: Gang, outcome: Outcome, *, invalid: bool) -> str:
+    if invalid:
+        return INVALID
+    root = outcome.rows[0]
+    if outcome.satisfied:
+        succeeded = sum(counts.succeeded for counts in gang.counts.values())
+        return COMPLETED if succeeded and succeeded == root.total else RUNNING
+    return STALE if root.stale_since_ns else PENDING
+
+
+def _foremost_code(outcome: Outcome) -> str:
+    first = foremost(outcome)
+    return first.reason.code if first is not None else outcome.verdict.value
+
+
+def _start_time(outcome: Outcome, before: PodGroupStatus, now: datetime) -> datetime | None:
+    """When the minimum was placed. A gang of which nothing is left starts anew."""
+    if outcome.satisfied:
+        return before.start_time or now
+    return before.start_time if outcome.rows[0].placed else None
+
+
+def _ready(gang: Gang, outcome: Outcome) -> str:
+    root = gang.tree.nodes[0]
+    if not root.children:
+        return f"{int(outcome.satisfied)}/1"
+    return f"{sum(outcome.rows[child].satisfied for child in root.children)}/{root.minimum}"
+
+
+def _rows(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> list[SubGroupStatus]:
+    """One per tree node. A reason stands at the node that it is about."""
+    chosen = core_rows(gang, outcome)
+    first_of = {one.reason.row: one for one in reversed(told(outcome))}
+    found = []
+    for number, (node, row) in enumerate(zip(gang.tree.nodes, outcome.rows, strict=True)):
+        below = gang.tree.leaves_below(number)
+        succeeded = sum(gang.counts.get(leaf, Counts()).succeeded for leaf in below)
+        said = first_of.get(number)
+        found.append(
+            SubGroupStatus(
+                name=node.name,
+                satisfied=row.satisfied,
+                core=chosen[number],
+                pods=PodCounts(total=row.total, pending=row.pending, placed=row.placed, succeeded=succeeded),
+                children=ChildCounts(
+                    total=len(node.children), satisfied=sum(outcome.rows[child].satisfied for child in node.children)
+                ),
+                minimum=node.minimum,
+                domain=domain_of(row, snapshot),
+                preferred_met=row.preferred_met,
+                reason=said.reason.code if said else "",
+                message=sentence(said.reason, gang, snapshot, said.others) if said else "",
+                stale_since=time_of(row.stale_since_ns) if row.stale_since_ns else None,
+            )
+        )
+    return found
+
+
+def _conditions(
+    gang: Gang, outcome: Outcome, snapshot: Snapshot, generation: int | None, *, invalid: bool
+) -> Iterator[Condition]:
+    """Accepted, PodsPresent, Scheduled, and Stale while it is."""
+
+    def made(kind: str, holds: bool, reason: str, message: str = "") -> Condition:
+        status = "True" if holds else "False"
+        return Condition(type=kind, status=status, reason=reason, message=message, observed_generation=generation)
+
+    first = foremost(outcome)
+    message = sentence(first.reason, gang, snapshot, first.others) if first is not None else ""
+    if invalid:
+        yield made(ACCEPTED, False, INVALID, next(one.detail for one in gang.held if one.code == Code.INVALID))
+        yield made(SCHEDULED, outcome.satisfied, INVALID, message)
+        return
+    yield made(ACCEPTED, True, "Valid")
+    present = gang.ready[0]
+    yield made(PODS_PRESENT, present, "EnoughPods" if present else Code.WAITING_FOR_PODS, "" if present else message)
+    if outcome.satisfied:
+        yield made(SCHEDULED, True, "MinimumPlaced")
+    else:
+        codes = {reason.code for reason in outcome.reasons}
+        code = Code.WAITING_FOR_ROOM if Code.WAITING_FOR_ROOM in codes else _foremost_code(outcome)
+        yield made(SCHEDULED, False, code, message)
+    if outcome.rows[0].stale_since_ns:
+        yield made(STALE, True, "BelowMinimum", message)
+
+
+def _since(condition: Condition, before: Sequence[Condition], now: datetime) -> Condition:
+    """Its time is that of the last change; waiting for reserved room is a state of its own."""
+    same = next((one for one in before if one.type == condition.type and _state(one) == _state(condition)), None)
+    since = same.last_transition_time if same is not None and same.last_transition_time is not None else now
+    return structs.replace(condition, last_transition_time=since)
+
+
+def _state(condition: Condition) -> tuple[str, bool]:
+    return condition.status, condition.reason == Code.WAITING_FOR_ROOM
+
+
+def _resources(gang: Gang, snapshot: Snapshot) -> ResourcesStatus:
+    """What its pods ask for and hold, before this cycle's pods are bound: what is told has happened."""
+    placed = [shape for here in gang.placed.values() for shape in here.shapes]
+    waiting = [batch.shape for batch in gang.waiting for _ in batch.pods]
+    if gang.is_firm:
+        firm = placed
+    elif gang.is_preemptible:
+        firm = []
+    else:
+        firm = [shape for _, shape in core_pods(gang)]
+    return ResourcesStatus(
+        requested=_amounts([*placed, *waiting], snapshot),
+        allocated=_amounts(placed, snapshot),
+        allocated_non_preemptible=_amounts(firm, snapshot),
+    )
+
+
+def _amounts(shapes: Iterable[int], snapshot: Snapshot) -> dict[str, str | int | float]:
+    rows = list(shapes)
+    if not rows:
+        return {}
+    totals = snapshot.asks[rows].sum(axis=0)
+    return {
+        resource: _quantity(resource, int(total))
+        for resource, total in zip(snapshot.resources, totals, strict=True)
+        if total and resource != PODS
+    }
+
+
+def _quantity(resource: str, amount: int) -> str:
+    """As Kubernetes writes it."""
+    if resource == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if resource == "memory" and amount and amount % size == 0:
+            return f"{amount // size}{unit}"
+    return str(amount)

@@ -12,10 +12,10 @@ TESTS  ?= tests --ignore tests/e2e
 EXAMPLES ?= 20000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep e2e bench fix lock crds clean
+.PHONY: help setup demo test check lint deep e2e control-plane bench fix lock crds clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 	@echo
 	@echo "  example: make demo ARGS='-o wide'"
 
@@ -53,6 +53,9 @@ deep: $(READY) ## the property tests with many more examples (EXAMPLES=n)
 
 e2e: $(READY) ## the command line as a process, the wheel, the shell completion
 	@$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+control-plane: $(READY) ## build etcd, Kubernetes and kubectl for the end-to-end tests (needs Go), and say where they are
+	@$(BIN)/python tests/e2e/plane/build.py
 
 bench: $(READY) ## the benchmark table
 	@$(BIN)/python -m bench $(ARGS)

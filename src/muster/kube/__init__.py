@@ -1,4 +1,6 @@
-"""The only package that speaks HTTP to an API server: client, list and watch, apply, lease.
+"""The only package that speaks HTTP to an API server. Nothing here knows what a gang is.
 
-Empty until the Kubernetes issue lands.
+`kubeconfig` finds the server and says who we are (`connection`, `credentials`, `plugin`). `client` asks it one thing at
+a time over a `transport`; `watch` follows a resource for ever; `lease` elects a leader; `events` tells people;
+`discovery` finds the resource of a kind. The transport and the clock are parameters, so all of it runs in virtual time.
 """

@@ -1,0 +1,200 @@
+"""Leader election on a Lease, with the rules of client-go, so that both can share one.
+
+Who leads has until `renew_deadline_s` after its last renewal began; others take over no sooner than `duration_s` after
+they saw the Lease change, each by its own clock. Timestamps in the Lease are for people.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from muster.errors import AlreadyExists, ApiError, Conflict, NotFound
+from muster.kube.client import Client
+from muster.kube.clock import micro_time, within
+from muster.kube.resources import LEASE
+
+# Of the pause between attempts to take a Lease that others hold, so that they do not all try at once.
+_JITTER = 1.2
+
+
+class Timing(NamedTuple):
+    """How long a Lease holds, how long its holder may act without renewing it, and how often it tries."""
+
+    duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+
+    def check(self) -> "Timing":
+        """Itself. Two leaders at a time are only ruled out in this order."""
+        assert self.duration_s > self.renew_deadline_s > self.retry_period_s * _JITTER > 0.0
+        assert self.duration_s >= 1.0
+        return self
+
+
+class _Record(NamedTuple):
+    """What a Lease says."""
+
+    holder: str = ""
+    duration_s: float = 0.0
+    acquired: str = ""
+    renewed: str = ""
+    transitions: int = 0
+
+
+class Election:
+    """One candidate. `run` it; ask `is_leader` before each write."""
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, identity: str, *, timing: Timing | None = None
+    ) -> None:
+        assert identity
+        self._client = client
+        self._clock = client.clock
+        self._namespace = namespace
+        self._name = name
+        self.identity = identity
+        self.timing = (timing or Timing()).check()
+        # What was seen last, since when by our clock, and its version.
+        self._seen = _Record()
+        self._seen_s = float("-inf")
+        self._version = ""
+        self._leading = False
+        self._until_s = float("-inf")
+        self._elected = asyncio.Event()
+        self.last_error: ApiError | TimeoutError | None = None
+
+    def is_leader(self) -> bool:
+        """Whether we may act now. False from the moment that the deadline passed, even while a renewal hangs."""
+        return self._leading and self._clock.now_s() < self._until_s
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last looked at; nothing when nobody did."""
+        return self._seen.holder
+
+    @property
+    def remaining_s(self) -> float:
+        """For how long we may act without another renewal."""
+        return max(0.0, self._until_s - self._clock.now_s()) if self._leading else 0.0
+
+    async def elected(self) -> None:
+        """Waits until we lead."""
+        await self._elected.wait()
+
+    async def run(self) -> None:
+        """Takes the Lease as soon as it is free and keeps it; returns when it was lost. On cancellation, and only
+        then, it is given back, so that the next one need not wait.
+        """
+        try:
+            while not await self._attempt(self.timing.renew_deadline_s):
+                await self._clock.sleep(self.timing.retry_period_s * (1.0 + _JITTER * self._client.jitter()))
+            self._elected.set()
+            while self.is_leader():
+                await self._clock.sleep(min(self.timing.retry_period_s, self.remaining_s))
+                if self.is_leader():
+                    # One request that hangs must leave time for another.
+                    await self._attempt(min(self.remaining_s, self.timing.renew_deadline_s / 2.0))
+        except asyncio.CancelledError:
+            await self.release()
+            raise
+        finally:
+            self._leading = False
+            self._elected.clear()
+
+    async def release(self) -> None:
+        """Gives the Lease back, if it is ours. We no longer lead from the start of this, whatever comes of it."""
+        mine, self._leading = self.is_leader(), False
+        if not mine:
+            return
+        now = micro_time(self._clock.wall())
+        record = _Record("", 1.0, now, now, self._seen.transitions)
+        # Whoever comes next waits out the Lease if this fails: that costs time, not safety.
+        with suppress(ApiError, TimeoutError):
+            await within(self._clock, self.timing.retry_period_s, self._write(record))
+
+    async def _attempt(self, budget_s: float) -> bool:
+        """One try to take or renew the Lease. What we may do is counted from before it was asked for."""
+        began_s = self._clock.now_s()
+        try:
+            held = await within(self._clock, budget_s, self._take(began_s))
+        except (ApiError, TimeoutError) as error:
+            self.last_error = error
+            return False
+        self.last_error = None
+        self._leading = held
+        if held:
+            self._until_s = began_s + self.timing.renew_deadline_s
+        return held
+
+    async def _take(self, began_s: float) -> bool:
+        if self._leading and self._version:
+            # Nobody else may write it while it is ours, so the version that we wrote is the current one.
+            try:
+                return await self._renew(self._seen)
+            except (Conflict, NotFound):
+                pass
+        try:
+            lease = await self._client.get(LEASE, self._namespace, self._name, lane="lease")
+        except NotFound:
+            return await self._create()
+        seen = _read(lease)
+        self._version = lease.get("metadata", {}).get("resourceVersion", "")
+        if seen != self._seen:
+            self._seen, self._seen_s = seen, began_s
+        if seen.holder and seen.holder != self.identity and self._clock.now_s() < self._seen_s + seen.duration_s:
+            return False
+        try:
+            return await self._renew(seen)
+        except Conflict:
+            return False
+
+    async def _renew(self, seen: _Record) -> bool:
+        now = micro_time(self._clock.wall())
+        mine = seen.holder == self.identity
+        transitions = seen.transitions if mine else seen.transitions + 1
+        acquired = seen.acquired if mine and seen.acquired else now
+        await self._write(_Record(self.identity, self.timing.duration_s, acquired, now, transitions))
+        return True
+
+    async def _create(self) -> bool:
+        now = micro_time(self._clock.wall())
+        record = _Record(self.identity, self.timing.duration_s, now, now, 0)
+        metadata = {"name": self._name, "namespace": self._namespace}
+        body = {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": _spec(record)}
+        try:
+            written = await self._client.create(LEASE, self._namespace, body, lane="lease")
+        except AlreadyExists:
+            return False
+        self._note(record, written.resource_version)
+        return True
+
+    async def _write(self, record: _Record) -> None:
+        """Writes over the version that we know; any other is a Conflict."""
+        body = {"metadata": {"resourceVersion": self._version}, "spec": _spec(record)}
+        written = await self._client.patch(LEASE, self._namespace, self._name, body, lane="lease")
+        self._note(record, written.resource_version)
+
+    def _note(self, record: _Record, version: str) -> None:
+        self._seen, self._seen_s, self._version = record, self._clock.now_s(), version
+
+
+def _spec(record: _Record) -> Mapping[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": max(1, int(record.duration_s)),
+        "acquireTime": record.acquired,
+        "renewTime": record.renewed,
+        "leaseTransitions": record.transitions,
+    }
+
+
+def _read(lease: Any) -> _Record:
+    """What the Lease says, as far as it can be read: others may have written it."""
+    spec = lease.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    texts = [spec.get(key) for key in ("holderIdentity", "acquireTime", "renewTime")]
+    holder, acquired, renewed = (text if isinstance(text, str) else "" for text in texts)
+    numbers = [spec.get(key) for key in ("leaseDurationSeconds", "leaseTransitions")]
+    duration, transitions = (number if isinstance(number, int) else 0 for number in numbers)
+    return _Record(holder, float(duration), acquired, renewed, transitions)

@@ -1,0 +1,353 @@
+"""Leader election: never two at a time, whoever hangs, dies, lies about the time or comes back."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster import errors
+from muster.kube.lease import Election, Timing
+from muster.kube.transport import Unanswered
+from unit.kube.playing import Played, VirtualClock, answer, playing, refusal, status, virtually
+
+
+class Leases:
+    """The one Lease of a server; each candidate has its own way to it, which can hang or break."""
+
+    def __init__(self):
+        self.version = 0
+        self.lease = None
+        self.writes = 0
+
+    def handle(self, request):
+        if request.method == "GET":
+            return answer(self.lease) if self.lease else refusal(404, "NotFound")
+        body = json.loads(request.body)
+        if request.method == "POST":
+            if self.lease:
+                return refusal(409, "AlreadyExists")
+            self.lease = body
+        else:
+            assert request.method == "PATCH"
+            if not self.lease:
+                return refusal(404, "NotFound")
+            if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+                return refusal(409, "Conflict")
+            self.lease = {**self.lease, "spec": {**self.lease["spec"], **body["spec"]}}
+        self.version += 1
+        self.writes += 1
+        self.lease["metadata"] = {"name": "l", "resourceVersion": str(self.version)}
+        return answer(self.lease)
+
+
+class Way:
+    """From one candidate to the server."""
+
+    def __init__(self, leases, delay_s=0.01):
+        self.leases = leases
+        self.delay_s = delay_s
+        self.cut = False
+        self.deaf = False
+
+    async def __call__(self, request):
+        if self.cut:
+            raise Unanswered("connection refused", sent=False)
+        await asyncio.sleep(self.delay_s)
+        found = self.leases.handle(request)
+        if self.deaf:
+            # It happened, and nobody hears of it.
+            await asyncio.sleep(1e5)
+        await asyncio.sleep(self.delay_s)
+        return found
+
+
+def candidate(leases, name, skew_s=0.0, **options):
+    way = Way(leases)
+    client = playing(Played(way), VirtualClock(skew_s), jitter=0.5)
+    return Election(client, "ns", "l", name, **options), way
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+async def ended(task):
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def test_the_first_one_leads_and_keeps_leading():
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        assert not first.is_leader()
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        for _ in range(100):
+            await asyncio.sleep(1.0)
+            assert first.is_leader()
+        spec = leases.lease["spec"]
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("first", 15, 0)
+        assert spec["acquireTime"] < spec["renewTime"]
+        assert 45 <= leases.writes <= 52
+        await ended(task)
+
+    virtually(run())
+
+
+def test_a_graceful_end_hands_over_at_once():
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        second, _ = candidate(leases, "second")
+        one = asyncio.create_task(first.run())
+        await first.elected()
+        two = asyncio.create_task(second.run())
+        await asyncio.sleep(20.0)
+        assert second.holder == "first"
+        await ended(one)
+        assert not first.is_leader()
+        assert leases.lease["spec"]["holderIdentity"] == ""
+        began = now()
+        await second.elected()
+        assert now() - began <= 2.0 * 2.2
+        assert leases.lease["spec"]["leaseTransitions"] == 1
+        await ended(two)
+
+    virtually(run())
+
+
+def test_who_waits_and_ends_leaves_the_lease_alone():
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        # It looks so often that it knows the version that it would write over.
+        second, _ = candidate(leases, "second", timing=Timing(retry_period_s=0.2))
+        one = asyncio.create_task(first.run())
+        await first.elected()
+        two = asyncio.create_task(second.run())
+        await asyncio.sleep(5.0)
+        writes = leases.writes
+        assert second._version == leases.lease["metadata"]["resourceVersion"]
+        await ended(two)
+        assert leases.writes == writes
+        assert leases.lease["spec"]["holderIdentity"] == "first"
+        await ended(one)
+
+    virtually(run())
+
+
+def test_what_a_slow_server_takes_is_not_ours():
+    """The deadline runs from before the request was sent: when the server wrote the Lease nobody knows."""
+
+    async def run():
+        first, way = candidate(Leases(), "first")
+        way.delay_s = 1.0
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        # Two requests, two seconds each.
+        assert now() == pytest.approx(4.0)
+        assert first.remaining_s == pytest.approx(6.0)
+        await ended(task)
+
+    virtually(run())
+
+
+def test_a_dead_leader_is_replaced_after_the_lease_by_our_own_clock():
+    """The wall clocks of the two are hours apart; only what each sees change counts."""
+
+    async def run():
+        leases = Leases()
+        first, way = candidate(leases, "first", skew_s=36_000.0)
+        second, _ = candidate(leases, "second", skew_s=-36_000.0)
+        one = asyncio.create_task(first.run())
+        await first.elected()
+        two = asyncio.create_task(second.run())
+        await asyncio.sleep(5.0)
+        way.cut = True
+        died = now()
+        await second.elected()
+        assert 13.0 <= now() - died <= 15.0 + 5.0
+        assert one.done()
+        await ended(two)
+
+    virtually(run())
+
+
+@pytest.mark.parametrize("fault", ["cut", "deaf"])
+def test_who_cannot_renew_stops_leading_at_the_deadline_even_while_a_renewal_hangs(fault):
+    async def run():
+        leases = Leases()
+        first, way = candidate(leases, "first")
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        await asyncio.sleep(5.0)
+        setattr(way, fault, True)
+        broke = now()
+        while first.is_leader():
+            await asyncio.sleep(0.05)
+        assert 7.9 <= now() - broke <= 10.1
+        await asyncio.wait_for(task, 1.0)
+        assert isinstance(first.last_error, errors.Unreachable | TimeoutError)
+
+    virtually(run())
+
+
+def test_a_renewal_whose_answer_was_lost_is_found_again():
+    async def run():
+        leases = Leases()
+        first, way = candidate(leases, "first")
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        for _ in range(5):
+            way.deaf = True
+            await asyncio.sleep(3.0)
+            way.deaf = False
+            for _ in range(100):
+                await asyncio.sleep(0.1)
+                assert first.is_leader()
+        assert leases.lease["spec"]["leaseTransitions"] == 0
+        await ended(task)
+
+    virtually(run())
+
+
+def test_a_short_trouble_is_survived():
+    async def run():
+        leases = Leases()
+        first, way = candidate(leases, "first")
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        for _ in range(10):
+            way.cut = True
+            await asyncio.sleep(5.0)
+            way.cut = False
+            await asyncio.sleep(5.0)
+            assert first.is_leader()
+        await ended(task)
+
+    virtually(run())
+
+
+def test_a_stolen_lease_is_noticed_with_the_next_renewal():
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        leases.lease["spec"]["holderIdentity"] = "thief"
+        leases.lease["metadata"]["resourceVersion"] = "99"
+        await asyncio.wait_for(task, 3.0)
+        assert not first.is_leader()
+        assert first.holder == "thief"
+        assert leases.lease["spec"]["holderIdentity"] == "thief"
+
+    virtually(run())
+
+
+def test_a_deleted_lease_is_made_again():
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        leases.lease = None
+        await asyncio.sleep(5.0)
+        assert first.is_leader()
+        assert leases.lease["spec"]["holderIdentity"] == "first"
+        await ended(task)
+
+    virtually(run())
+
+
+@pytest.mark.parametrize("spec", [None, 3, {}, {"holderIdentity": 7, "leaseDurationSeconds": "x", "renewTime": []}])
+def test_a_strange_lease_is_taken_over(spec):
+    async def run():
+        leases = Leases()
+        leases.lease = {"metadata": {"name": "l", "resourceVersion": "0"}, "spec": spec}
+        if not isinstance(spec, dict):
+            leases.lease["spec"] = {}
+        first, _ = candidate(leases, "first")
+        task = asyncio.create_task(first.run())
+        await asyncio.wait_for(first.elected(), 1.0)
+        await ended(task)
+
+    virtually(run())
+
+
+def test_a_denied_lease_is_tried_for_ever_and_says_why():
+    async def run():
+        async def denied(request):
+            return answer(status(403, "Forbidden", "no"), 403)
+
+        election = Election(playing(Played(denied)), "ns", "l", "first")
+        task = asyncio.create_task(election.run())
+        await asyncio.sleep(600.0)
+        assert not election.is_leader()
+        assert isinstance(election.last_error, errors.Forbidden)
+        assert election.last_error.call.resource == "leases"
+        await ended(task)
+
+    virtually(run())
+
+
+def test_times_that_would_allow_two_leaders_are_refused():
+    for times in ((10.0, 10.0, 2.0), (15.0, 10.0, 9.0), (15.0, 20.0, 2.0)):
+        with pytest.raises(AssertionError):
+            Timing(*times).check()
+
+
+# Minutes of virtual time each.
+@settings(max_examples=max(1, settings().max_examples // 6))
+@given(st.data())
+def test_there_are_never_two_leaders(data):
+    """Three candidates; ways that hang, break, lose answers; ends and returns; at no moment do two lead."""
+
+    async def run():
+        leases = Leases()
+        fields = [candidate(leases, f"c{number}", skew_s=number * 1000.0) for number in range(3)]
+        tasks = [asyncio.create_task(election.run()) for election, _ in fields]
+        draw = data.draw
+
+        async def watch():
+            while True:
+                leaders = [election.identity for election, _ in fields if election.is_leader()]
+                assert len(leaders) <= 1, leaders
+                await asyncio.sleep(1.0)
+
+        watcher = asyncio.create_task(watch())
+        for _ in range(draw(st.integers(1, 8))):
+            number = draw(st.integers(0, 2))
+            way = fields[number][1]
+            deed = draw(st.sampled_from(["cut", "deaf", "heal", "slow", "end", "start"]))
+            if deed == "heal":
+                way.cut = way.deaf = False
+                way.delay_s = 0.01
+            elif deed == "slow":
+                way.delay_s = 3.0
+            elif deed == "end":
+                await ended(tasks[number])
+            elif deed == "start" and tasks[number].done():
+                tasks[number] = asyncio.create_task(fields[number][0].run())
+            elif deed in ("cut", "deaf"):
+                setattr(way, deed, True)
+            await asyncio.sleep(draw(st.floats(0.0, 20.0)))
+        assert not watcher.done() or watcher.result()
+        for number, (election, way) in enumerate(fields):
+            way.cut = way.deaf = False
+            way.delay_s = 0.01
+            if tasks[number].done():
+                tasks[number] = asyncio.create_task(election.run())
+        await asyncio.sleep(60.0)
+        if all(task.done() for task in tasks):
+            raise AssertionError("nobody is left")
+        assert sum(election.is_leader() for election, _ in fields) == 1
+        await ended(watcher)
+        for task in tasks:
+            await ended(task)
+
+    virtually(run())

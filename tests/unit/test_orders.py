@@ -1,0 +1,74 @@
+"""What a plan writes: only what differs, for the pod that was meant, and never ahead of the truth."""
+
+import pytest
+from msgspec import structs
+
+from muster.decisions.orders import BindOrder, NominateOrder, orders_of
+from muster.plan.cycle import schedule
+from muster.snapshot.build import Builder
+from oracle.engine import world_of
+from short_forms import documents_of, merged, ns
+
+ROOM = {"nodes": [{"name": "n", "gpus": 1}]}
+WAITS = {"gangs": {"g": {"minMember": 1}}, "pods": [{"gang": "g", "name": "g"}]}
+RUNS = {"gangs": {"g": {"minMember": 1}}, "pods": [{"gang": "g", "name": "g", "on": "n"}]}
+KEY = ("default", "g")
+
+
+def planned(*parts, flying=()):
+    """The orders in a cluster, its world, and what builds snapshots of it."""
+    documents = documents_of(merged(*parts))
+    for document in documents:
+        document["metadata"].setdefault("uid", f"uid-{document['kind']}-{document['metadata']['name']}")
+    world = world_of(documents)
+    builder = Builder(world)
+    plan, _ = schedule(builder.build(ns(0)))
+    return orders_of(plan, world, flying), world, builder
+
+
+def test_a_bind_is_for_the_pod_that_was_planned():
+    orders, *_ = planned(ROOM, WAITS)
+    assert orders.binds == (BindOrder(KEY, KEY, "uid-Pod-g", "n"),)
+
+
+def test_a_gang_hears_of_its_binds_when_they_have_happened():
+    orders, *_ = planned(ROOM, WAITS)
+    assert orders.statuses == ()
+
+
+@pytest.mark.parametrize("flying", [(), [KEY], [("default", "other")]], ids=["seen", "in flight", "another pod"])
+def test_a_gang_whose_writes_are_under_way_is_told_later(flying):
+    orders, *_ = planned(ROOM, RUNS, flying=flying)
+    assert len(orders.statuses) == (flying != [KEY])
+
+
+def test_who_waits_is_told_why():
+    orders, *_ = planned({"nodes": [{"name": "n", "gpus": 0}]}, WAITS)
+    (order,) = orders.statuses
+    assert (order.gang, order.uid, order.status.phase) == (KEY, "uid-PodGroup-g", "Pending")
+    assert order.status.reason == "InsufficientResources"
+    assert orders.binds == ()
+
+
+def test_what_is_told_already_is_not_told_again():
+    """No events in, no writes out."""
+    orders, world, builder = planned(ROOM, RUNS)
+    (order,) = orders.statuses
+    world.apply(structs.replace(world.groups[KEY], status=order.status))
+    plan, _ = schedule(builder.build(ns(60)))
+    assert orders_of(plan, world) == orders_of(plan, world)._replace(statuses=())
+
+
+def test_a_nomination_is_written_once_and_taken_back_when_it_is_over():
+    victim = {"gangs": {"low": {"minMember": 1}}, "pods": [{"gang": "low", "name": "low", "on": "n"}]}
+    high = {"gangs": {"g": {"minMember": 1, "priorityClassName": "train"}}, "pods": [{"gang": "g", "name": "g"}]}
+    orders, *_ = planned(ROOM, victim, high)
+    assert orders.nominations == (NominateOrder(KEY, "uid-Pod-g", "n"),)
+    assert [(order.pod, order.uid, order.action) for order in orders.evictions] == [
+        (("default", "low"), "uid-Pod-low", "preempt")
+    ]
+    _, world, builder = planned({"nodes": [{"name": "n", "gpus": 0}]}, WAITS)
+    facts = world.pods[KEY]
+    world.apply(structs.replace(facts.pod, status=structs.replace(facts.pod.status, nominated_node_name="n")))
+    plan, _ = schedule(builder.build(ns(0)))
+    assert orders_of(plan, world).nominations == (NominateOrder(KEY, "uid-Pod-g", ""),)

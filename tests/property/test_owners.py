@@ -8,10 +8,11 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from muster.api.interface import DEFAULT, GROUP, HANDOFF, SKIP, Defaults, KindReference
+from muster.grouping.metadata import INTERFACE_ANNOTATION as ANNOTATION
 from muster.grouping.model import Interface, Template
 from muster.grouping.owners import MOST_LINKS, Absence, Objects, chain_of
 from muster.grouping.registry import Registry
-from muster.grouping.resolve import ANNOTATION, resolve
+from muster.grouping.resolve import resolve
 from muster.grouping.trouble import Trouble
 
 GROUPS = {"A": "x.io", "B": "x.io", "Pod": "", "Secret": ""}

@@ -9,8 +9,9 @@ from muster.api.model import Condition, Metadata, Model, note
 GROUP, HANDOFF, SKIP, DEFAULT = "Group", "Handoff", "Skip", "Default"
 OPERATORS = ("Equals", "NotEquals", "In", "NotIn", "Exists", "DoesNotExist")
 
-# SPEC §9: what starts like this is an expression, everything else is literal.
-EXPRESSION_STARTS = (".", "$", "(", "[", '"')
+# Core kinds whose content could leak into names and labels.
+FORBIDDEN_KINDS = ("Secret", "ConfigMap")
+_EXPRESSION_STARTS = (".", "$", "(", "[", '"')
 
 # An expression of the grouping language (a total subset of jq), as text.
 Expression = Annotated[str, note("An expression.", maxLength=4096)]
@@ -18,6 +19,11 @@ Expression = Annotated[str, note("An expression.", maxLength=4096)]
 Paths = Annotated[str | list[Expression], note("One path, or several in the order to try.", maxItems=32)]
 # A number, or an expression that gives one.
 CountOrExpression = Annotated[int | str, note("A number, or an expression that gives one.")]
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text that may be literal is an expression (SPEC §9)."""
+    return text.startswith(_EXPRESSION_STARTS)
 
 
 class KindReference(Model, frozen=True, kw_only=True):
@@ -101,6 +107,10 @@ class Segments(Model, frozen=True, kw_only=True):
 
     index_label: Annotated[str, note("The pod label that numbers the pods of this leaf.", minLength=1, maxLength=316)]
     index_from: Annotated[CountOrExpression | None, note("The number of the first pod. Unset: 0.")] = None
+    count_path: Annotated[
+        Paths | None,
+        note("Gives how many pods are numbered, when replicasPath says how many of them there are at a time."),
+    ] = None
     size_path: Annotated[
         Paths | None,
         note("Gives the size. The annotation kai.scheduler/segment-size on the workload comes before it."),
@@ -157,6 +167,13 @@ class GroupTemplate(Model, frozen=True, kw_only=True):
     ] = ""
     subgroups: Annotated[list[Component] | None, note("The tree below the PodGroup.", maxItems=256)] = None
     members: Annotated[list[Component] | None, note("Deprecated: write subgroups.", maxItems=256)] = None
+
+    @property
+    def tree(self) -> tuple[str, list[Component]]:
+        """The entries below the PodGroup, and the field that they stand in."""
+        if self.subgroups is None and self.members is not None:
+            return "members", self.members
+        return "subgroups", self.subgroups or []
 
 
 class GangScheduling(Model, frozen=True, kw_only=True):

@@ -18,10 +18,10 @@ from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue
 from muster.api.topology import Topology
-from muster.api.validation import ERROR, WARNING, Judgement, Violation
+from muster.api.validation import ERROR, Judgement, Violation
 from muster.cli.files import Source, read_objects
 from muster.cli.grouping import NOTHING, groupable
-from muster.cli.judging import Checked, check_all, name_of, plural
+from muster.cli.judging import Checked, about_warnings, check_all, name_of, plural
 from muster.config import Config
 from muster.decisions.plan import DRAIN, Evict
 from muster.errors import UsageError
@@ -139,14 +139,7 @@ def _about_input(reading: "_Reading") -> Iterator[str]:
     if reading.twice:
         more = f" and {len(reading.twice) - 3:,} more" if len(reading.twice) > 3 else ""
         yield f"{', '.join(list(reading.twice)[:3])}{more}: more than once in the input, the last one counts"
-    warned = [one for one in reading.checked if any(v.severity == WARNING for v in one.judgement.violations)]
-    if warned:
-        said = sum(v.severity == WARNING for one in warned for v in one.judgement.violations)
-        yield (
-            f"{plural(said, 'warning')} about {warned[0].title}"
-            + (f" and {plural(len(warned) - 1, 'more object')}" if len(warned) > 1 else "")
-            + ": muster validate says which"
-        )
+    yield from about_warnings(reading.checked)
 
 
 def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:

@@ -87,7 +87,8 @@ def _say_case(case: Case) -> None:
 
 
 def _run(folder: Path, name: str, shared: Sequence[Source], config: Config, strict: bool) -> Case:
-    steps = [folder, *sorted(below for below in folder.iterdir() if below.is_dir() and below.name.startswith(THEN))]
+    later = [below for below in folder.iterdir() if below.is_dir() and below.name.startswith(THEN)]
+    steps = [folder, *sorted(later, key=_place_of)]
     differences: list[str] = []
     objects: dict[Any, Source] = {}
     _replace(objects, _copied(shared))
@@ -102,6 +103,12 @@ def _run(folder: Path, name: str, shared: Sequence[Source], config: Config, stri
         differences += [f"{title}{line}" for line in found.differences]
         _carry(objects, found.grouping)
     return Case(name, len(steps), differences)
+
+
+def _place_of(step: Path) -> tuple[int, str]:
+    """`then-2-…` comes before `then-10-…`."""
+    number = step.name.removeprefix(THEN).partition("-")[0]
+    return int(number) if number.isdigit() else 0, step.name
 
 
 def _copied(sources: Sequence[Source]) -> list[Source]:

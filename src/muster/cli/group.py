@@ -9,14 +9,13 @@ from typing import Any
 
 import click
 
-from muster.api.documents import shown
 from muster.api.kinds import POD_GROUP, read_object
 from muster.api.validation import ERROR
 from muster.api.validation.podgroup import tree_of
 from muster.cli.files import read_objects
 from muster.cli.fixtures import EXPECTED, run_fixtures
 from muster.cli.grouping import groupable, idle_interfaces
-from muster.cli.judging import STYLES, check_all, plural, tell_violations
+from muster.cli.judging import STYLES, Checked, about_warnings, check_all, plural, tell_violations
 from muster.cli.options import load_config, with_config, with_files, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, signs, tell, tree_lines
 from muster.grouping.grouper import Grouping, Made, Problem, ToldPod
@@ -69,7 +68,9 @@ def group(
     for one in wrong:
         tell_violations(one, "has errors", only=ERROR)
     if form in (JSON, YAML):
-        say_data(document_of(found, explain=explain), form)
+        document = document_of(found, explain=explain)
+        document["errors"] = [*(row for one in wrong for row in _input_errors(one)), *document["errors"]]
+        say_data(document, form)
     elif form == NAME:
         for made in found.groups:
             metadata = made.document["metadata"]
@@ -79,8 +80,12 @@ def group(
         if explain:
             _say_told(found)
     _tell_problems(found)
-    for note in idle_interfaces(sources, checked):
+    for note in (*idle_interfaces(sources, checked), *about_warnings(checked)):
         tell(f"note: {note}")
+    unnamed = sum(not (pod.get("spec") or {}).get("schedulerName") for pod in ready.pods)
+    if unnamed:
+        name = config.scheduler_names[0]
+        tell(f"note: {plural(unnamed, 'pod')} without a schedulerName counted as ours; muster plan wants {name} there")
     if ready.strangers:
         tell(f"note: {plural(ready.strangers, 'pod')} of other schedulers left out")
     if form in (TABLE, WIDE):
@@ -102,6 +107,23 @@ def document_of(found: Grouping, *, explain: bool = False) -> dict[str, Any]:
     if explain:
         document["explained"] = _explained(found)
     return document
+
+
+def _input_errors(one: Checked) -> Iterator[dict[str, Any]]:
+    """What is wrong with an object of the input, in the form of the other errors."""
+    for violation in one.judgement.violations:
+        if violation.severity == ERROR:
+            yield {
+                "kind": one.kind,
+                "namespace": one.namespace if one.judgement.kind is None or one.judgement.kind.namespaced else "",
+                "name": one.name,
+                "pods": [],
+                "interface": "",
+                "path": violation.path,
+                "message": violation.message,
+                "hint": violation.hint,
+                "retry": False,
+            }
 
 
 def _error(problem: Problem) -> dict[str, Any]:
@@ -249,7 +271,7 @@ def _tell_problems(found: Grouping) -> None:
     reasons = Counter(why for _, why in found.alone)
     for why, count in sorted(reasons.items())[:_MOST_LINES]:
         example = "/".join(min(key for key, said in found.alone if said == why))
-        tell(f"note: {plural(count, 'pod')} left alone (first {example}): {shown(why)[1:-1]}")
+        tell(f"note: {plural(count, 'pod')} left alone (first {example}): {why}")
 
 
 def _tell_outcome(found: Grouping, names: Sequence[str], *, explain: bool, wrong: bool) -> None:

@@ -15,7 +15,7 @@ from muster.grouping.built_in import built_in_interfaces
 from muster.grouping.compiler import compile_interface
 from muster.grouping.grouper import Grouper, Grouping, Key
 from muster.grouping.model import Interface
-from muster.grouping.owners import Objects, split_version
+from muster.grouping.owners import ANY_VERSION, Objects, split_version
 from muster.grouping.registry import Registry
 
 NOTHING = Grouping((), (), (), (), ())
@@ -95,20 +95,24 @@ def registry_of(checked: Sequence[Checked], config: Config) -> Registry:
 
 def idle_interfaces(sources: Sequence[Source], checked: Sequence[Checked]) -> Iterator[str]:
     """Interfaces for kinds of which the input has no object: often a kind or group that is misspelled."""
-    present = {
-        (split_version(str(source.value.get("apiVersion")))[0], str(source.value.get("kind")))
-        for source in sources
-        if isinstance(source.value, dict)
-    }
+    present: dict[tuple[str, str], set[str]] = {}
+    for source in sources:
+        if isinstance(source.value, dict):
+            group, version = split_version(str(source.value.get("apiVersion")))
+            present.setdefault((group, str(source.value.get("kind"))), set()).add(version)
     nearest = Nearest(f"{kind}.{group}" if group else kind for group, kind in sorted(present))
     for one in checked:
         found = one.judgement.object
         if isinstance(found, ResourceInterface) and one.judgement.kind is RESOURCE_INTERFACE:
             target = found.spec.target_gvk
-            if target.kind and (target.group, target.kind) not in present:
-                title = f"{target.kind}.{target.group}" if target.group else target.kind
+            title = f"{target.kind}.{target.group}" if target.group else target.kind
+            versions = present.get((target.group, target.kind), set())
+            if target.kind and not versions:
                 hint = nearest.hint(title)
                 yield f"{one.title} is for {title}, and there is none in the input" + (f": {hint}" if hint else "")
+            elif target.kind and target.version not in (ANY_VERSION, *versions):
+                others = ", ".join(sorted(versions))
+                yield f"{one.title} is for version {target.version} of {title}, and the input has {others}"
 
 
 def _documents(sources: Sequence[Source]) -> list[dict[str, Any]]:

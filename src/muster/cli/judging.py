@@ -1,7 +1,7 @@
 """Objects of the input, judged together: what commands that read files know of them before they go on."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -137,6 +137,15 @@ def tell_skipped(checked: Sequence[Checked], used: Set[str] = frozenset()) -> No
     if kinds:
         listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
         tell(f"note: skipped {plural(kinds.total(), 'object')} of other kinds: {listed}")
+
+
+def about_warnings(checked: Sequence[Checked]) -> Iterator[str]:
+    """How many warnings there are, for commands that do not tell each."""
+    warned = [one for one in checked if any(v.severity == WARNING for v in one.judgement.violations)]
+    if warned:
+        said = sum(v.severity == WARNING for one in warned for v in one.judgement.violations)
+        more = f" and {plural(len(warned) - 1, 'more object')}" if len(warned) > 1 else ""
+        yield f"{plural(said, 'warning')} about {warned[0].title}{more}: muster validate says which"
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,7 +5,7 @@ They come before what the ResourceInterface says. Of several objects that carry 
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from muster.grouping import segments
 from muster.grouping.metadata import ANNOTATIONS, PREFIX, Said, nearest, place, plain
 from muster.grouping.model import Object
 from muster.grouping.nodes import Hold, Node
+from muster.grouping.owners import annotations_of
 from muster.grouping.trouble import Trouble
 
 ROOT = "root"
@@ -103,11 +104,7 @@ def _orders(sources: Sequence[Object], warnings: list[str]) -> list[_Order]:
 
 
 def _keys(source: Object) -> list[str]:
-    metadata = source.get("metadata")
-    annotations = metadata.get(ANNOTATIONS) if isinstance(metadata, Mapping) else None
-    if not isinstance(annotations, Mapping):
-        return []
-    return sorted(key for key in annotations if isinstance(key, str) and key.startswith(PREFIX))
+    return sorted(key for key in annotations_of(source) if isinstance(key, str) and key.startswith(PREFIX))
 
 
 def _read(key: str) -> tuple[int, str, str, str]:
@@ -159,7 +156,7 @@ class _Changes:
     def _count_children(self, order: _Order, node: Node) -> None:
         if not node.children:
             self._wrong(order, "holds pods and has no subgroups", MIN_MEMBER)
-        count = order.said.whole()
+        count = order.said.whole(_least(node))
         if count > len(node.children):
             self._cut_down(order, len(node.children), "subgroups")
         node.minimum = count if count < len(node.children) else None
@@ -170,7 +167,7 @@ class _Changes:
     def _count_pods(self, order: _Order, node: Node) -> None:
         if node.children:
             self._wrong(order, "has subgroups, and pods are counted in leaves", MIN_SUB_GROUP)
-        node.minimum = order.said.whole()
+        node.minimum = order.said.whole(_least(node))
         if node.replicas is not None and node.minimum > node.replicas:
             self._cut_down(order, node.replicas, "pods")
             node.minimum = node.replicas
@@ -180,6 +177,11 @@ class _Changes:
 
     def _wrong(self, order: _Order, why: str, verb: str) -> None:
         raise Trouble(f"{order.said}, but {order.path} {why}", f"write {PREFIX}{verb}.{order.path}")
+
+
+def _least(node: Node) -> int:
+    """A SubGroup may be missing altogether; a gang that asks for nothing is none."""
+    return 1 if not node.name else 0
 
 
 class _Paths:

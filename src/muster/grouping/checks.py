@@ -9,7 +9,7 @@ from muster.api.validation.violation import Report
 from muster.errors import ExpressionError
 from muster.grouping.entries import Meanings, Spot, spots, variables_of
 from muster.grouping.language.numbers import as_count
-from muster.grouping.model import KEY_VARIABLE, Entry, Interface, Question, Template, TopologyQuestions
+from muster.grouping.model import KEY_VARIABLE, KEYS_VARIABLE, Entry, Interface, Question, Template, TopologyQuestions
 from muster.grouping.names import dns_label, dns_name
 from muster.grouping.overlap import Comparison, claim_of
 from muster.grouping.reader import Reader
@@ -106,7 +106,8 @@ class _Tree:
         given = template.name_template
         if given is None or (given.literal is None and not given.expressions):
             return
-        if template.keys and not any(KEY_VARIABLE in one.variables for one in given.expressions):
+        named = {variable for one in given.expressions for variable in one.variables}
+        if template.keys and not named & {KEY_VARIABLE, KEYS_VARIABLE}:
             message = "does not use $key, so all instances of a workload would share one name"
             report.error(given.path, message, 'for example "\\(.metadata.name)-\\($key)"')
         elif given.literal is not None or self._reader.constant(given.expressions[0]) is not None:

@@ -4,16 +4,14 @@ Every spelling ends here: bare strings and lists, numbers and texts of numbers, 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
 from muster.api.documents import child_path, shown
 from muster.api.interface import (
-    EXPRESSION_STARTS,
     GROUP,
-    HANDOFF,
     Component,
     GroupTemplate,
     PodClassifier,
@@ -21,15 +19,18 @@ from muster.api.interface import (
     ResourceInterfaceSpec,
     Segments,
     TopologyPaths,
+    is_expression,
 )
 from muster.api.interface import Reference as ReferenceField
 from muster.api.podgroup import MAX_DEPTH
 from muster.api.validation.violation import ERROR, Report
 from muster.grouping import checks
+from muster.grouping.entries import Sources
 from muster.grouping.language.expression import Binder
 from muster.grouping.language.limits import DEFAULT, Limits
 from muster.grouping.model import (
     KEY_VARIABLE,
+    KEYS_VARIABLE,
     OWNER,
     POD,
     UNMATCHED_ERROR,
@@ -64,14 +65,14 @@ def compile_interface(
     compiler = _Compiler(spec, reader, report)
     action = spec.action or GROUP
     given = spec.defaults.priority_class_name
-    given = given if given.startswith(EXPRESSION_STARTS) else ""
+    given = given if is_expression(given) else ""
     if given and (action != GROUP or spec.gang_scheduling is None):
         message = "an expression is asked about the workload that is grouped here, and none is"
         report.error("spec.defaults.priorityClassName", message, "write the name of a PriorityClass")
     made = Interface(
         name=metadata.name,
         target=spec.target_gvk,
-        action=HANDOFF if action == GROUP and spec.gang_scheduling is None else action,
+        action=action,
         built_in=built_in,
         created=metadata.creation_timestamp.isoformat() if metadata.creation_timestamp else "",
         lets={name: compiler.let(name, text) for name, text in spec.let.items()},
@@ -102,12 +103,8 @@ class _Above(NamedTuple):
 
     place: Place
     repeated: tuple[str, ...] = ()
-    sources: Mapping[str, frozenset[str]] = {}
+    sources: Sources = Sources()
     depth: int = 1
-
-    def behind(self, names: Iterable[str]) -> frozenset[str]:
-        """The variables, and all that they come from."""
-        return frozenset().union(*(self.sources.get(name, frozenset({name})) for name in names))
 
 
 class _Compiler:
@@ -120,9 +117,10 @@ class _Compiler:
         for index, reference in enumerate(spec.references):
             known.setdefault(reference.name, f"spec.references[{index}]")
         no_key = ("is known only below a podGroups entry with instanceKeyPaths", "add instanceKeyPaths there")
-        self._owner = Place(known, OWNER, {KEY_VARIABLE: no_key} if KEY_VARIABLE not in known else {})
+        unknown = {name: no_key for name in (KEY_VARIABLE, KEYS_VARIABLE) if name not in known}
+        self._owner = Place(known, OWNER, unknown)
         wrong_root = ("is rooted at the owner, and this path at the pod", "start with . for the pod itself")
-        self._pod = Place({}, POD, dict.fromkeys((*known, KEY_VARIABLE), wrong_root))
+        self._pod = Place({}, POD, dict.fromkeys((*known, KEY_VARIABLE, KEYS_VARIABLE), wrong_root))
 
     def let(self, name: str, text: str) -> Question:
         """A named expression."""
@@ -148,15 +146,14 @@ class _Compiler:
 
     def template(self, template: GroupTemplate, path: str) -> Template:
         """One PodGroup, with the tree below it."""
-        field = "members" if template.members is not None and template.subgroups is None else "subgroups"
-        components = (template.members if field == "members" else template.subgroups) or []
+        field, components = template.tree
         keys = self._keys(template, components if field == "members" else [], path)
         place = self._owner
-        if keys:
-            taken = place.variables.get(KEY_VARIABLE)
+        for name in (KEY_VARIABLE, KEYS_VARIABLE) if keys else ():
+            taken = place.variables.get(name)
             if taken:
-                self._report.error(taken, f"$key is the instance of the PodGroup at {path}", "rename this one")
-            place = place.inner(KEY_VARIABLE, f"{path}.instanceKeyPaths")
+                self._report.error(taken, f"${name} is the instance of the PodGroup at {path}", "rename this one")
+            place = place.inner(name, f"{path}.instanceKeyPaths")
         by_pods = self._count(template.min_member, template.min_member_path, f"{path}.minMember", place, template)
         by_children = self._count(
             template.min_sub_group, template.min_sub_group_path, f"{path}.minSubGroup", place, template
@@ -218,9 +215,7 @@ class _Compiler:
         by_children = self._count(
             component.min_sub_group, component.min_sub_group_path, f"{path}.minSubGroup", place, component
         )
-        sources = above.sources
-        if binder is not None:
-            sources = {**sources, binder.name: above.behind(binder.expression.variables) | {binder.name}}
+        sources = above.sources.inner(binder) if binder is not None else above.sources
         below = _Above(place, repeated, sources, above.depth + 1)
         return Entry(
             path=path,
@@ -246,7 +241,7 @@ class _Compiler:
         """
         if binder is None or binder.name not in uses or self._reader.facts(binder.expression).counts:
             return False
-        return above.behind(uses | binder.expression.variables).issuperset(above.repeated)
+        return above.sources.behind(uses | binder.expression.variables).issuperset(above.repeated)
 
     def _conditions(self, classifier: PodClassifier | None, path: str, place: Place) -> tuple[Condition, ...] | None:
         if classifier is None:
@@ -291,6 +286,7 @@ class _Compiler:
             path,
             field.index_label,
             self._count(field.index_from, None, f"{path}.indexFrom", place),
+            self._paths_or_none(field.count_path, f"{path}.countPath", place),
             self._paths_or_none(field.size_path, f"{path}.sizePath", place),
             self._topology_paths(field.topology, f"{path}.topology", place),
         )
@@ -328,7 +324,7 @@ class _Compiler:
 
     def _text(self, text: str, path: str, place: Place) -> Question:
         """Literal, unless it starts like an expression."""
-        return self._expression(text, path, place) if text.startswith(EXPRESSION_STARTS) else Question(path, text)
+        return self._expression(text, path, place) if is_expression(text) else Question(path, text)
 
     def _text_or_none(self, text: str | None, path: str, place: Place) -> Question | None:
         return None if text is None else self._text(text, path, place)
@@ -358,7 +354,7 @@ class _Compiler:
         positive = field is not None and field.resolve == FIRST_POSITIVE
         if value is None:
             return None if paths is None else self._paths(paths, f"{path}Path", place, positive=positive)
-        if isinstance(value, str) and value.startswith(EXPRESSION_STARTS):
+        if isinstance(value, str) and is_expression(value):
             return self._expression(value, path, place)._replace(positive=positive)
         # What is neither, validation has told.
         return Question(path, int(value)) if _COUNT.fullmatch(str(value)) else Question(path)

@@ -4,17 +4,18 @@ Everything comes from the workload's own spec, so that the gang is complete when
 the pod is its instance key, and the objects that a reference finds through it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.documents import shown
 from muster.api.podgroup import MAX_SUBGROUPS
-from muster.errors import MusterError
 from muster.grouping.annotations import finish
 from muster.grouping.language.limits import DEFAULT, Limits, Meter
 from muster.grouping.matching import Leaves, holds
 from muster.grouping.model import (
     KEY_VARIABLE,
+    KEYS_VARIABLE,
     NO_TOPOLOGY,
     OWNER,
     POD,
@@ -27,13 +28,13 @@ from muster.grouping.model import (
     Template,
     TopologyQuestions,
 )
-from muster.grouping.names import dns_label
+from muster.grouping.names import dns_label, short_hash
 from muster.grouping.nodes import FREE, Bound, Hold, Node
-from muster.grouping.owners import Absence, Lookup, Wanted, labels_of, namespace_of, not_seen
+from muster.grouping.owners import Absence, Lookup, Wanted, identity_of, labels_of, namespace_of, not_seen
 from muster.grouping.scope import Heard, Listener, Scope
 from muster.grouping.trouble import Trouble
 
-# How many values of one kind are told before the rest is only counted.
+# Of one condition. It is the number that a ResourceInterface may write itself.
 _MOST_VALUES = 1_000
 _NEEDS_VALUE = ("Equals", "NotEquals")
 
@@ -87,8 +88,8 @@ class Reading:
         self._scope = Scope(owner, Meter(limits), self._find, self._listener)
         self._templates: list[tuple[Template, tuple[Bound, ...] | None]] | Trouble | None = None
 
-    def template_of(self, pod: Object | None) -> tuple[Template, str]:
-        """Which template a pod belongs to, and which instance of it. Raises Trouble."""
+    def template_of(self, pod: Object | None) -> tuple[Template, tuple[str, ...]]:
+        """Which template a pod belongs to, and which instance of it: what each key gives. Raises Trouble."""
         labels = labels_of(pod) if pod is not None else {}
         if self._templates is None:
             try:
@@ -99,20 +100,30 @@ class Reading:
             raise self._templates.with_traceback(None)
         for template, bounds in self._templates:
             if pod is None or bounds is None or all(holds(bound, labels) for bound in bounds):
-                return template, self._key(template, pod, None)
+                return template, self._keys(template, pod, None)
         if not self._templates:
             message, hint = "no podGroups entry is there for this workload", "its conditions (`when`) all fail"
         else:
             message, hint = "no podGroups entry claims the pod", "compare its labels with the podClassifiers"
         raise Trouble(message, hint, path="spec.gangScheduling.podGroups")
 
-    def derive(self, template: Template, key: str, pod: Object | None) -> Blueprint:
+    def derive(self, template: Template, keys: tuple[str, ...], pod: Object | None) -> Blueprint:
         """The gang. Raises Trouble."""
+        if self._listener is None:
+            return self._derive(template, keys, pod)
+        # What another gang asked before is not asked again, nor heard. So this one is read by itself.
+        own = Reading(self.interface, self.owners, self._pod, self._lookup, self._limits, explain=True)
+        own.used = self.used
+        own._templates = list(own._applicable())
+        return own._derive(template, keys, pod)
+
+    def _derive(self, template: Template, keys: tuple[str, ...], pod: Object | None) -> Blueprint:
         listener = Listener() if self._listener is not None else None
         scope = Scope(self.owner, Meter(self._limits), self._scope.__getitem__, listener)
         if template.keys:
             # Asked again, so that it is heard once a gang and not once a pod.
-            scope[KEY_VARIABLE] = key if listener is None else self._key(template, pod, listener)
+            keys = keys if listener is None else self._keys(template, pod, listener)
+            scope[KEY_VARIABLE], scope[KEYS_VARIABLE] = _joined(keys), list(keys)
         owner = self._owner_of(template, pod)
         given = scope.text(template.name_template)
         if given is None and template.name_template is not None:
@@ -124,19 +135,20 @@ class Reading:
         except Trouble as trouble:
             trouble.heard = tuple(listener.heard) if listener is not None else ()
             raise
-        warnings = (*making.warnings, *finish(root, sources))
+        title = identity_of(self.owner).title
+        warnings = (*(f"{title}: {text}" for text in making.warnings), *finish(root, sources))
         priority = scope.text(self.interface.priority) or ""
         heard = (*self._listener.heard, *listener.heard) if self._listener and listener else ()
-        return Blueprint(template, sources, key, root, _leaves(root), given or "", warnings, heard, priority)
+        return Blueprint(template, sources, _joined(keys), root, _leaves(root), given or "", warnings, heard, priority)
 
     def _applicable(self) -> Iterator[tuple[Template, tuple[Bound, ...] | None]]:
         for template in self.interface.templates:
             if self._scope.truth(template.when):
                 yield template, _bounds(template.conditions, self._scope)
 
-    def _key(self, template: Template, pod: Object | None, listener: Listener | None) -> str:
+    def _keys(self, template: Template, pod: Object | None, listener: Listener | None) -> tuple[str, ...]:
         if not template.keys:
-            return ""
+            return ()
         if pod is None:
             raise Trouble("there is one PodGroup for every instance, and no pod yet", "add a pod", retry=True)
         scope = Scope(pod, Meter(self._limits), _nothing, listener)
@@ -147,7 +159,7 @@ class Reading:
                 text = question.expressions[0].text if question.expressions else ""
                 raise Trouble(f"{text} gives nothing for this pod", "every pod needs its key", path=question.path)
             parts.append(part)
-        return "-".join(parts)
+        return tuple(parts)
 
     def _owner_of(self, template: Template, pod: Object | None) -> Object:
         if template.owner == OWNER:
@@ -229,6 +241,12 @@ def _nothing(name: str) -> Any:
     raise Trouble(f"${name} is not known at a pod", "pod fields start with .")
 
 
+def _joined(keys: tuple[str, ...]) -> str:
+    """The name of an instance. Where it could be taken apart in several ways, a hash tells these apart."""
+    unclear = len(keys) > 1 and any("-" in key for key in keys)
+    return "-".join(keys) + (f"-{short_hash(json.dumps(keys))}" if unclear else "")
+
+
 def _leaves(root: Node) -> Leaves:
     return Leaves([node for node in root.below() if not node.children])
 
@@ -244,10 +262,11 @@ def _bounds(conditions: Sequence[Condition] | None, scope: Scope) -> tuple[Bound
             raise Trouble(f"{len(values):,} values are too many for one condition", path=condition.path)
         if condition.question is not None and condition.operator in _NEEDS_VALUE and len(set(values)) != 1:
             text = condition.question.expressions[0].text if condition.question.expressions else ""
-            message = (
-                f"{text} gives {'no value' if not values else 'several values'}, and {condition.operator} needs one"
-            )
-            raise Trouble(message, "use In for several", path=condition.path)
+            if values:
+                message = f"{text} gives several values, and {condition.operator} needs one"
+                raise Trouble(message, "use In for several", path=condition.path)
+            message = f"{text} gives no value, and {condition.operator} needs one"
+            raise Trouble(message, "valuePath starts at the owner, not at the pod: check the path", path=condition.path)
         found.append(Bound(condition.path, condition.key, condition.operator, values))
     return tuple(found)
 
@@ -268,7 +287,8 @@ class _Making:
             self._fill(template.entries, node, scope)
             if not node.children:
                 message = "every entry of it is empty: there is no SubGroup"
-                raise Trouble(message, "check `when` and `foreach`", path=template.path)
+                # A workload that is scaled to nothing has no gang, and may have one later.
+                raise Trouble(message, "check `when` and `foreach`", path=template.path, retry=True)
             self._now_at("")
             node.minimum = self._children_minimum(template.minimum, node, scope)
         else:
@@ -299,13 +319,13 @@ class _Making:
             self._fill(entry.children, node, scope)
             if not node.children:
                 # A branch without children holds no pods.
-                del self._names[name]
                 return
             self._now_at(name)
             node.minimum = self._children_minimum(entry.minimum, node, scope)
         else:
             node.bounds = _bounds(entry.conditions, scope)
             self._count_pods(entry, node, scope)
+        self._register(name, entry.name.path)
         parent.children.append(node)
 
     def _now_at(self, name: str) -> None:
@@ -317,18 +337,21 @@ class _Making:
         text = scope.text(entry.name)
         if not text:
             raise Trouble("componentName gives no name", "let it give a text", path=path)
-        short = _placed(dns_label, text, path)
-        name = _placed(dns_label, f"{parent.name}-{short}", path) if entry.qualified and parent.name else short
+        short = _label(text, path)
+        name = _label(f"{parent.name}-{short}", path) if entry.qualified and parent.name else short
+        return name, short
+
+    def _register(self, name: str, path: str) -> None:
         if name in self._names:
             message = f"two SubGroups would be called {shown(name)}, the other one by {self._names[name]}"
             raise Trouble(message, "let the name tell them apart", path=path)
         self._names[name] = path
-        return name, short
 
     def _children_minimum(self, question: Question | None, node: Node, scope: Scope) -> int | None:
         found, children = scope.count(question), len(node.children)
         if found is not None and found > children:
-            who = f"{node.name or 'the PodGroup'} has {children} children: {found} of them"
+            here = f"{children} {'child' if children == 1 else 'children'}"
+            who = f"{node.name or 'the PodGroup'} has {here}: {found} of them"
             self.warnings.append(f"{question.path if question else ''}: {who} can't be required, so all are")
             return None
         return found
@@ -343,6 +366,9 @@ class _Making:
             raise Trouble(f"{texts} give no number", hint, path=entry.minimum.path)
         if node.minimum is None:
             node.minimum = 1 if node.replicas is None else min(1, node.replicas)
+        if node.replicas == 0:
+            # Scaled to nothing, which is no mistake.
+            node.minimum = 0
         if node.replicas is not None and node.minimum > node.replicas:
             who = f"{node.name or 'the PodGroup'} asks for {node.minimum} pods and gets {node.replicas}"
             path = entry.minimum.path if entry.minimum else entry.path
@@ -352,6 +378,7 @@ class _Making:
             node.cut = entry.segments
             node.size = scope.count(entry.segments.size)
             node.first = scope.count(entry.segments.first) or 0
+            node.numbered = scope.count(entry.segments.numbered)
             node.segment_hold = _hold(entry.segments.topology, scope)
 
 
@@ -363,9 +390,9 @@ def _hold(questions: TopologyQuestions, scope: Scope) -> Hold:
     )
 
 
-def _placed(make: Callable[[str], str], text: str, path: str) -> str:
-    """A name, or the Trouble with it at this field."""
+def _label(text: str, path: str) -> str:
+    """A DNS label, or the Trouble with it at this field."""
     try:
-        return make(text)
-    except MusterError as error:
-        raise Trouble(error.message, error.hint, path=path) from None
+        return dns_label(text)
+    except Trouble as trouble:
+        raise Trouble(trouble.message, trouble.hint, path=path) from None

@@ -1,9 +1,10 @@
 """Where each entry of an interface stands: what is repeated above it, and what its conditions mean there."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from muster.grouping.language.expression import Binder
 from muster.grouping.model import Condition, Entry, Question, Template
 from muster.grouping.reader import Reader
 
@@ -51,17 +52,25 @@ class Spot:
         return self.entry, other.entry
 
 
+class Sources(dict[str, frozenset[str]]):
+    """For the variable of each repeated entry: itself, and all variables that its list is found with."""
+
+    def behind(self, names: Iterable[str]) -> frozenset[str]:
+        """The variables, and all that they come from."""
+        return frozenset().union(*(self.get(name, frozenset({name})) for name in names))
+
+    def inner(self, binder: Binder) -> "Sources":
+        """The same with one more variable."""
+        return Sources({**self, binder.name: self.behind(binder.expression.variables) | {binder.name}})
+
+
 class _Above(NamedTuple):
-    """What the entries above an entry say to it; `sources` are the variables that each variable depends on."""
+    """What the entries above an entry say to it."""
 
     entries: tuple[Entry, ...] = ()
     repeats: tuple[str, ...] = ()
     chosen: frozenset[str] = frozenset()
-    sources: Mapping[str, frozenset[str]] = {}
-
-    def behind(self, names: Iterable[str]) -> frozenset[str]:
-        """The variables, and all that their lists are found with."""
-        return frozenset().union(*(self.sources.get(name, frozenset({name})) for name in names))
+    sources: Sources = Sources()
 
 
 def spots(entries: Sequence[Entry], reader: Reader) -> Iterator[Spot]:
@@ -72,13 +81,12 @@ def spots(entries: Sequence[Entry], reader: Reader) -> Iterator[Spot]:
         here, repeated, binder = above, False, entry.foreach
         if binder is not None:
             repeated = reader.repeats(binder.expression)
-            behind = above.behind(binder.expression.variables) | {binder.name}
             here = above._replace(
-                sources={**above.sources, binder.name: behind},
+                sources=above.sources.inner(binder),
                 repeats=(*above.repeats, binder.name) if repeated else above.repeats,
             )
         if entry.when is not None:
-            here = here._replace(chosen=here.chosen | here.behind(variables_of(entry.when)))
+            here = here._replace(chosen=here.chosen | here.sources.behind(variables_of(entry.when)))
         asked = (one.question for one in entry.conditions or () if one.question is not None)
         yield Spot(
             entry=entry,
@@ -86,7 +94,7 @@ def spots(entries: Sequence[Entry], reader: Reader) -> Iterator[Spot]:
             repeated=repeated,
             repeats=here.repeats,
             chosen=here.chosen,
-            depends=here.behind({name for question in asked for name in variables_of(question)}),
+            depends=here.sources.behind({name for question in asked for name in variables_of(question)}),
         )
         here = here._replace(entries=(*above.entries, entry))
         waiting.extend((child, here) for child in reversed(entry.children))

@@ -8,17 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from muster.api.cluster import POD_GROUP_ANNOTATION, SKIP_ANNOTATION
+from muster.api.cluster import POD_GROUP_ANNOTATION, SKIP_ANNOTATION, SUBGROUP_LABEL
+from muster.api.documents import shown
 from muster.api.interface import Defaults, KindReference
 from muster.api.tree import NONE
 from muster.api.validation import ERROR, Context, validate
-from muster.grouping.derive import Blueprint, Reading, is_current, pod_names
+from muster.grouping.derive import Blueprint
 from muster.grouping.language.limits import DEFAULT, Limits
 from muster.grouping.matching import Refusal, refusals
+from muster.grouping.memory import Memory
 from muster.grouping.metadata import derived
-from muster.grouping.model import POD, UNMATCHED_ERROR, UNMATCHED_IGNORE, Interface, Object, Template
+from muster.grouping.model import UNMATCHED_ERROR, UNMATCHED_IGNORE, Interface, Object, Template
 from muster.grouping.nodes import Node
 from muster.grouping.owners import (
+    DEFAULT_NAMESPACE,
     Identity,
     Link,
     Lookup,
@@ -29,7 +32,7 @@ from muster.grouping.owners import (
     metadata_of,
     namespace_of,
 )
-from muster.grouping.podgroup import Document, capped, document_of, merged, name_of
+from muster.grouping.podgroup import Document, capped, document_of, is_foreign, leaf_names, merged, name_of
 from muster.grouping.registry import Registry
 from muster.grouping.resolve import Resolved, resolve
 from muster.grouping.scope import Heard
@@ -121,6 +124,8 @@ class _Gang:
     top: Object
     defaults: tuple[Defaults, ...]
     interface: Interface | None
+    # The interface that was meant for it and can't be used.
+    broken: str = ""
     pods: list["_Member"] = field(default_factory=list)
 
     @property
@@ -135,11 +140,10 @@ class _Gang:
         return identity_of(blueprint.owner), blueprint.template.path, blueprint.key, repr(blueprint.root)
 
     def is_of(self, blueprint: Blueprint) -> bool:
-        """Whether the blueprint is that of this gang, perhaps read a second time."""
+        """Whether a blueprint with the same owner is that of this gang, perhaps read a second time."""
         if blueprint is self.blueprint:
             return True
-        same = identity_of(blueprint.owner) == identity_of(self.blueprint.owner)
-        return same and blueprint.template is self.blueprint.template and blueprint.root == self.blueprint.root
+        return blueprint.template is self.blueprint.template and blueprint.root == self.blueprint.root
 
 
 class _Member(NamedTuple):
@@ -151,19 +155,11 @@ class _Member(NamedTuple):
     pod: Object
 
 
-@dataclass
-class _Kept:
-    """What was found about one owner before."""
-
-    owners: tuple[Object, ...]
-    reading: Reading
-    blueprints: dict[tuple[str, str], Blueprint | Trouble] = field(default_factory=dict)
-
-
 class Grouper:
     """Groups pods, again and again. `lookup` finds their owners, `registry` the interfaces.
 
     `classes` are the PriorityClasses that exist; None: nothing is known of them. With `explain` every step is told.
+    `registry` and `classes` may be replaced between passes: what was derived stays where it is still right.
     """
 
     def __init__(
@@ -177,10 +173,10 @@ class Grouper:
         context: Context | None = None,
         explain: bool = False,
     ) -> None:
-        self._registry, self._lookup, self._limits = registry, lookup, limits
-        self._classes, self._default_queue, self._explain = classes, default_queue, explain
-        self._context = context or Context(default_queue=default_queue)
-        self._kept: dict[tuple[Any, ...], _Kept] = {}
+        self.registry, self.lookup, self.classes = registry, lookup, classes
+        self.default_queue, self.explain = default_queue, explain
+        self.context = context or Context(default_queue=default_queue)
+        self._kept = Memory(lookup, limits, explain=explain)
 
     def group(
         self, pods: Iterable[Object], existing: Mapping[Key, Object] | None = None, workloads: Iterable[Object] = ()
@@ -189,7 +185,8 @@ class Grouper:
 
         `workloads` are previewed: the gang of one that has no pod here comes out too, where it does not need a pod.
         """
-        run = _Run(self, existing or {})
+        self._kept.begin()
+        run = _Run(self, self._kept, existing or {})
         for pod in pods:
             run.take(pod)
         for workload in workloads:
@@ -200,14 +197,15 @@ class Grouper:
 class _Run:
     """One pass over pods."""
 
-    def __init__(self, grouper: Grouper, existing: Mapping[Key, Object]) -> None:
-        self._grouper, self._existing = grouper, existing
-        # Mostly one of a name.
-        self._gangs: dict[Key, list[_Gang]] = {}
+    def __init__(self, grouper: Grouper, memory: Memory, existing: Mapping[Key, Object]) -> None:
+        self._grouper, self._memory, self._existing = grouper, memory, existing
+        # By the owner of the PodGroup: mostly there is one of a name.
+        self._gangs: dict[Key, dict[Identity, list[_Gang]]] = {}
         self._troubles: dict[tuple[Any, ...], tuple[Problem, list[str]]] = {}
         self._warnings: dict[str, None] = {}
         self._alone: list[tuple[Key, str]] = []
         self._told_groups: list[ToldGroup] = []
+        self._told_troubles: dict[tuple[Any, ...], ToldGroup] = {}
         self._told_pods: list[ToldPod] = []
         self._seen: set[int] = set()
         self._kinds: set[str] = set()
@@ -223,14 +221,14 @@ class _Run:
             if _has_ended(pod):
                 self._alone.append((key, "it has ended"))
                 return
-            chain = chain_of(pod, self._grouper._lookup)
+            chain = chain_of(pod, self._grouper.lookup)
             self._kinds.update(identity_of(link.object).kind for link in chain)
             skipped = _skipped_by(chain)
             if skipped is not None:
                 self._seen.update(id(link.object) for link in chain)
                 self._alone.append((key, f"{skipped} says {SKIP_ANNOTATION}"))
                 return
-            resolved = resolve(chain, self._grouper._registry)
+            resolved = resolve(chain, self._grouper.registry)
             about = identity_of(chain[resolved.link_index].object)
             interface, steps = resolved.interface.title if resolved.interface else "", resolved.steps
             self._place(pod, who, chain, resolved)
@@ -243,8 +241,8 @@ class _Run:
         """The gang of a workload of which no pod was seen."""
         about, interface = identity_of(workload), ""
         try:
-            chain = chain_of(workload, self._grouper._lookup)
-            resolved = resolve(chain, self._grouper._registry)
+            chain = chain_of(workload, self._grouper.lookup)
+            resolved = resolve(chain, self._grouper.registry)
             owner = chain[resolved.link_index].object
             if resolved.interface is None or id(owner) in self._seen or _skipped_by(chain) is not None:
                 return
@@ -280,63 +278,27 @@ class _Run:
         """The gang that a pod belongs to; None when it names another one itself."""
         owners = tuple(link.object for link in chain[resolved.link_index :: -1])
         self._seen.add(id(owners[0]))
-        found = self._blueprint(resolved.interface or _DEFAULT, owners, pod)
+        found = self._memory.blueprint(resolved.interface or _DEFAULT, owners, pod)
         name = name_of(found, resolved.interface)
         named = annotations_of(pod).get(POD_GROUP_ANNOTATION) if pod is not None else None
         if named and named != name:
             return None
         namespace = namespace_of(pod if pod is not None else owners[0])
-        namesakes = self._gangs.setdefault((namespace, name), [])
+        namesakes = self._gangs.setdefault((namespace, name), {}).setdefault(identity_of(found.owner), [])
         gang = next((one for one in namesakes if one.is_of(found)), None)
         if gang is None:
-            defaults = (*resolved.defaults, Defaults(priority_class_name=found.priority))
-            gang = _Gang(found, namespace, name, chain[0].object, defaults, resolved.interface)
+            gang = _Gang(
+                found, namespace, name, chain[0].object, resolved.defaults, resolved.interface, resolved.broken
+            )
             namesakes.append(gang)
-            title = f"{identity_of(owners[0]).title}: "
-            self._warnings.update(dict.fromkeys(f"{title}{text}" for text in found.warnings))
-            self._warnings.update(dict.fromkeys(resolved.warnings))
-            if self._grouper._explain:
+            self._warnings.update(dict.fromkeys((*found.warnings, *resolved.warnings)))
+            if self._grouper.explain:
                 self._told_groups.append(ToldGroup(namespace, name, resolved.steps, found.heard))
         return gang
 
-    def _blueprint(self, interface: Interface, owners: tuple[Object, ...], pod: Object | None) -> Blueprint:
-        """What an interface makes of the owners, found once. Raises Trouble."""
-        kept = self._reading(interface, owners, pod)
-        template, key = kept.reading.template_of(pod)
-        if template.owner == POD:
-            # Each pod has its own.
-            return kept.reading.derive(template, key, pod)
-        found = kept.blueprints.get((template.name, key))
-        if found is None:
-            try:
-                found = kept.reading.derive(template, key, pod)
-            except Trouble as trouble:
-                found = trouble
-            kept.blueprints[template.name, key] = found
-        if isinstance(found, Trouble):
-            # Raised for every pod: without this it would remember all the ways it came.
-            raise found.with_traceback(None)
-        return found
-
-    def _reading(self, interface: Interface, owners: tuple[Object, ...], pod: Object | None) -> _Kept:
-        """What is known of these owners, or a new reading of them."""
-        grouper = self._grouper
-        names = pod_names(interface, pod, grouper._limits) if pod is not None else None
-        owner = identity_of(owners[0])
-        # An owner of the whole cluster has pods in many namespaces, and each refers to what is in its own.
-        key = (owner, interface.built_in, interface.name, names, namespace_of(pod if pod is not None else owners[0]))
-        kept = grouper._kept.get(key)
-        if kept is not None and len(kept.owners) == len(owners):
-            same = all(one is other for one, other in zip(kept.owners, owners, strict=True))
-            if same and kept.reading.interface is interface and is_current(kept.reading, grouper._lookup):
-                return kept
-        reading = Reading(interface, owners, pod, grouper._lookup, grouper._limits, explain=grouper._explain)
-        kept = grouper._kept[key] = _Kept(owners, reading)
-        return kept
-
     def _tell(self, who: Identity, gang: _Gang, pod: Object, leaf: Node | None) -> None:
         """Why the pod is where it is, when somebody wants to know."""
-        if self._grouper._explain:
+        if self._grouper.explain:
             others = [node for node in gang.blueprint.leaves.nodes if node is not leaf][:_MOST_TOLD]
             why_not = tuple(refusals(others, labels_of(pod))) if gang.blueprint.root.children else ()
             place = leaf.name if leaf is not None else None
@@ -346,20 +308,22 @@ class _Run:
         self, about: Identity, interface: str, trouble: Trouble, pod: str, steps: tuple[str, ...] = ()
     ) -> None:
         key = (about, interface, trouble.path, trouble.message)
-        if self._grouper._explain and key not in self._troubles and (steps or trouble.heard):
-            self._told_groups.append(ToldGroup(about.namespace, f"of {about.title} (not made)", steps, trouble.heard))
-        problem = Problem(
-            about.kind, about.namespace, about.name, interface, trouble.path, trouble.message, trouble.hint,
-            trouble.retry, (),
-        )  # fmt: skip
+        if self._grouper.explain and (steps or trouble.heard):
+            told = ToldGroup(about.namespace, f"of {about.title} (not made)", steps, trouble.heard)
+            # Of several instances with one trouble the same one is told, whichever came first.
+            self._told_troubles[key] = min(told, self._told_troubles.get(key, told), key=repr)
+        who = about.kind, about.namespace or DEFAULT_NAMESPACE, about.name
+        problem = Problem(*who, interface, trouble.path, trouble.message, trouble.hint, trouble.retry, ())
         self._troubles.setdefault(key, (problem, []))[1].extend([pod] if pod else [])
+        # It may be kept, and would keep this whole pass.
+        trouble.__traceback__ = None
 
     def result(self) -> Grouping:
         """Everything in order."""
         groups: list[Made] = []
         assignments: list[Assignment] = []
-        for _, namesakes in sorted(self._gangs.items()):
-            gang = self._rightful(namesakes)
+        for _, by_owner in sorted(self._gangs.items()):
+            gang = self._rightful([gang for namesakes in by_owner.values() for gang in namesakes])
             made = self._finish(gang)
             if made is not None:
                 groups.append(made)
@@ -373,7 +337,10 @@ class _Run:
             tuple(sorted(self._alone)),
             tuple(sorted(self._later)),
             frozenset(self._kinds),
-            tuple(sorted(self._told_groups, key=lambda told: told[:2])),
+            # Of one workload several may fail; what they heard has no order by itself.
+            tuple(
+                sorted([*self._told_groups, *self._told_troubles.values()], key=lambda told: (*told[:2], repr(told)))
+            ),
             tuple(sorted(self._told_pods, key=lambda told: told[:2])),
         )
 
@@ -383,25 +350,51 @@ class _Run:
         # Which pod speaks for all must not depend on which one came first.
         pod = min(gang.pods, key=lambda one: one[:2]).pod if gang.pods else None
         said = derived(
-            gang.blueprint.sources, pod, gang.defaults, classes=grouper._classes, default_queue=grouper._default_queue
+            gang.blueprint.sources,
+            pod,
+            gang.defaults,
+            classes=grouper.classes,
+            default_queue=grouper.default_queue,
+            given_class=gang.blueprint.priority,
         )
         title = identity_of(gang.blueprint.owner).title
         self._warnings.update(dict.fromkeys(said.warnings))
         document = document_of(gang.blueprint, said, gang.name, gang.namespace, gang.top)
         existing = self._existing.get((gang.namespace, gang.name))
+        if existing is not None and (gang.broken or is_foreign(existing)):
+            self._keep_within(gang, existing)
+            return Made(dict(existing), False)
         if existing is not None:
             document, held = capped(existing, document)
             self._warnings.update(dict.fromkeys(f"{title}: {_held(name)}" for name in held))
-            document = merged(existing, document, said.from_pod)
+            document = merged(existing, document, said.weak)
         if document is existing:
             return Made(document, False)
-        violations = validate(document, grouper._context, existing).violations
+        violations = validate(document, grouper.context, existing).violations
         errors = [one for one in violations if one.severity == ERROR]
         if not errors:
             return Made(document, True)
         message = f"the PodGroup would be invalid: {errors[0].path} {errors[0].message}"
         self._fail(gang, Trouble(message, errors[0].hint, path=gang.blueprint.template.path))
         return None
+
+    def _keep_within(self, gang: _Gang, existing: Object) -> None:
+        """The PodGroup that is there stays as it is; pods that have no place in it are told."""
+        leaves = leaf_names(existing)
+        kept: list[_Member] = []
+        for pod in gang.pods:
+            given = labels_of(pod.pod).get(SUBGROUP_LABEL) if gang.broken else pod.leaf
+            if not leaves or given in leaves:
+                kept.append(pod._replace(leaf=str(given) if leaves else ""))
+                continue
+            who, whose = f"PodGroup {gang.namespace}/{gang.name}", "was made by somebody else"
+            if gang.broken:
+                trouble = Trouble(f"{gang.broken}; {who} stays as it is until then", "mend it", retry=True)
+            else:
+                hint = f"give it a leaf {pod.leaf}, or delete it: muster then makes its own"
+                trouble = Trouble(f"{who} {whose} and has no SubGroup {shown(pod.leaf)} for pods", hint)
+            self._trouble(identity_of(gang.blueprint.owner), gang.title, trouble, pod.name)
+        gang.pods = kept
 
     def _rightful(self, namesakes: Sequence[_Gang]) -> _Gang:
         """Of gangs that would have one name, the one whose PodGroup is there, else the first; the others are told."""
@@ -457,6 +450,7 @@ def _has_ended(pod: Object) -> bool:
 def _skipped_by(chain: Sequence[Link]) -> str | None:
     """Who of the chain says that the grouper keeps out."""
     for link in chain:
-        if annotations_of(link.object).get(SKIP_ANNOTATION) == "true":
-            return identity_of(link.object).title
+        # Files may have it as a truth value.
+        if annotations_of(link.object).get(SKIP_ANNOTATION) in ("true", True):
+            return "it" if link is chain[-1] else identity_of(link.object).title
     return None

@@ -1,7 +1,7 @@
 """Which leaf claims a pod: the first in document order whose conditions its labels meet.
 
 A workload may have ten thousand leaves and as many pods. So each leaf is filed under the rarest value that it demands,
-or under its span of numbers, and a pod is compared only with the leaves that it can belong to.
+or under its span of numbers if that is rarer, and a pod is compared only with the leaves that it can belong to.
 """
 
 from collections import Counter
@@ -87,12 +87,13 @@ class Leaves:
         self.nodes = tuple(leaves)
         demands = [_demands(leaf) for leaf in leaves]
         often = Counter(demand for some in demands for demand in some)
+        spans = Counter(leaf.span for leaf in leaves)
         self._by_value: dict[tuple[str, str], list[int]] = {}
         self._by_span: dict[tuple[str, int, int], dict[int, list[int]]] = {}
         self._others: list[int] = []
         for row, (leaf, some) in enumerate(zip(leaves, demands, strict=True)):
             rarest = min(some, key=lambda demand: (often[demand], demand), default=None)
-            if leaf.span is not None and (rarest is None or often[rarest] > 1):
+            if leaf.span is not None and (rarest is None or often[rarest] > spans[leaf.span]):
                 self._file(leaf.span, row)
             elif rarest is not None:
                 self._by_value.setdefault(rarest, []).append(row)

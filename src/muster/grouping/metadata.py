@@ -6,7 +6,7 @@ is passed over with a warning, and the next one is asked.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from muster.api.cluster import QUEUE_LABEL, SKIP_ANNOTATION, SUBGROUP_LABEL
 from muster.api.documents import shown
@@ -17,10 +17,14 @@ from muster.api.nearest import Nearest
 from muster.api.podgroup import GROUPER_ANNOTATION, NON_PREEMPTIBLE, PREEMPTIBLE, SEMI_PREEMPTIBLE
 from muster.errors import BadObject
 from muster.grouping.model import Object
+from muster.grouping.owners import annotations_of, identity_of, labels_of
 from muster.grouping.trouble import Trouble
 
 PREFIX = "kai.scheduler/"
+# On a workload: the name of the interface to use, or `default`.
 INTERFACE_ANNOTATION = "kai.scheduler/resource-interface"
+# On a PodGroup: a hash of the constraints that were written last. When others are there, somebody edited them.
+CONSTRAINTS_ANNOTATION = "kai.scheduler/derived-constraints"
 PROJECT_LABEL = "project"
 NODE_POOL_LABEL = "kai.scheduler/node-pool"
 PRIORITY_LABEL = "priorityClassName"
@@ -33,6 +37,7 @@ USER = "user"
 FALLBACK_PRIORITY = "train"
 
 LABELS, ANNOTATIONS, _SPEC = "labels", "annotations", "spec"
+_READ = {LABELS: labels_of, ANNOTATIONS: annotations_of}
 _PREEMPTIBILITIES = (PREEMPTIBLE, NON_PREEMPTIBLE, SEMI_PREEMPTIBLE)
 # What is said to the grouper or about one pod, and what schedulers note down for themselves.
 _NOT_PASSED_ON = frozenset(
@@ -43,7 +48,7 @@ _NOT_PASSED_ON = frozenset(
         SUBGROUP_LABEL,
         "kai.scheduler/podgroup",
         "kai.scheduler/kept-room",
-        "kai.scheduler/derived-constraints",
+        CONSTRAINTS_ANNOTATION,
         "kai.scheduler/ignore-workload-api",
         "kai.scheduler/last-start-timestamp",
         "kai.scheduler/last-eviction-timestamp",
@@ -61,8 +66,8 @@ _PLAIN = re.compile(r"[-A-Za-z0-9._:/]{1,320}")
 class Derived(NamedTuple):
     """What a PodGroup is given. Empty texts and None say that nobody asked for anything.
 
-    `from_pod` names the fields that one pod decided: another pod may say otherwise, so a PodGroup that exists keeps
-    what it has there.
+    `weak` names the fields that no owner decided, but one of many pods or a default: a PodGroup that exists keeps what
+    it has there.
     """
 
     queue: str
@@ -72,7 +77,7 @@ class Derived(NamedTuple):
     staleness_grace_period: str | None
     labels: dict[str, str]
     annotations: dict[str, str]
-    from_pod: frozenset[str]
+    weak: frozenset[str]
     warnings: tuple[str, ...]
 
 
@@ -86,14 +91,14 @@ class Said(NamedTuple):
     def __str__(self) -> str:
         return f"{place(self.source, ANNOTATIONS, self.key)} is {shown(self.value)}"
 
-    def whole(self) -> int:
-        """The number: 1 or more. Raises Trouble."""
+    def whole(self, least: int = 1) -> int:
+        """The number: `least` or more. Raises Trouble."""
         digits = self.value.isascii() and self.value.isdigit() and len(self.value) <= _MOST_DIGITS
         count = int(self.value) if digits else -1
-        if 1 <= count <= INT32_MAX:
+        if least <= count <= INT32_MAX:
             return count
-        what = "which asks for nothing" if count == 0 else f"which is no whole number from 1 to {INT32_MAX}"
-        raise Trouble(f"{self}, {what}", "write 1 or more")
+        what = "which asks for nothing" if count == 0 else f"which is no whole number from {least} to {INT32_MAX}"
+        raise Trouble(f"{self}, {what}", f"write {least} or more")
 
     def name(self, most: int) -> str:
         """The name of something, of at most so many characters. Raises Trouble."""
@@ -102,21 +107,9 @@ class Said(NamedTuple):
         raise Trouble(f"{self}, which is longer than a name can be", f"write at most {most} characters")
 
 
-def title(source: Object) -> str:
-    """The object in words: `Job default/train`."""
-    metadata = source.get("metadata")
-    fields: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
-    kind, namespace, name = (
-        text if isinstance(text, str) else ""
-        for text in (source.get("kind"), fields.get("namespace"), fields.get("name"))
-    )
-    where = plain(f"{namespace}/{name}" if namespace else name) if name else "without a name"
-    return f"{plain(kind) if kind else 'object'} {where}"
-
-
 def place(source: Object, where: str, key: str) -> str:
     """A label or annotation in words: `Job default/train: the label user`."""
-    return f"{title(source)}: " + (f"spec.{key}" if where == _SPEC else f"the {where[:-1]} {plain(key)}")
+    return f"{identity_of(source).title}: " + (f"spec.{key}" if where == _SPEC else f"the {where[:-1]} {plain(key)}")
 
 
 def plain(text: str) -> str:
@@ -126,13 +119,13 @@ def plain(text: str) -> str:
 
 def texts(source: Object, field: str) -> dict[str, str]:
     """The labels or annotations of an object, as far as they are text."""
-    return {key: value for key, value in _mapping(source, field).items() if type(key) is type(value) is str}
+    return {key: value for key, value in _READ[field](source).items() if type(key) is type(value) is str}
 
 
 def nearest(sources: Iterable[Object], key: str, warnings: list[str]) -> Said | None:
     """An annotation of the nearest object that has it. An empty one says nothing, as if it were not there."""
     for source in sources:
-        value = _mapping(source, ANNOTATIONS).get(key)
+        value = annotations_of(source).get(key)
         if value and isinstance(value, str):
             return Said(source, key, value)
         if value is not None and value != "":
@@ -147,20 +140,24 @@ def derived(
     *,
     classes: Set[str] | None,
     default_queue: str,
+    given_class: str = "",
 ) -> Derived:
-    """What a PodGroup is given. `sources` are its owners, nearest first.
+    """What a PodGroup is given. `sources` are its owners, nearest first; `given_class` is the PriorityClass that a
+    field of the workload gives.
 
     A pod that owns the PodGroup may be among the sources; it is asked last then too. `classes` are the PriorityClasses
     that exist, None when nobody knows.
     """
     search = _Search(sources, pod)
     queue = _queue(search)
-    priority = _priority(search, defaults, classes)
+    priority = _priority(search, defaults, classes, given_class)
     preemptibility = search.first(
         "preemptibility", ((LABELS, PREEMPTIBILITY), (ANNOTATIONS, PREEMPTIBILITY)), _preemptibility_fault
     )
     if preemptibility is None:
         preemptibility = next((default.preemptibility for default in defaults if default.preemptibility), "")
+        if preemptibility:
+            search.weak.add("preemptibility")
     delay = search.first("preemption_delay", ((ANNOTATIONS, DELAY_ANNOTATION),), _delay_fault)
     grace = search.first("staleness_grace_period", ((ANNOTATIONS, GRACE_ANNOTATION),), _duration_fault)
     labels = search.collected(LABELS, lambda key, value: _LABEL_VALUE.fullmatch(value) is not None)
@@ -173,7 +170,7 @@ def derived(
         staleness_grace_period=grace,
         labels=labels,
         annotations=annotations,
-        from_pod=frozenset(search.from_pod),
+        weak=frozenset(search.weak),
         warnings=tuple(dict.fromkeys(search.warnings)),
     )
 
@@ -190,11 +187,11 @@ def _queue(search: "_Search") -> str:
     if not pool:
         return project
     if search.pod_is_guest:
-        search.from_pod.add("queue")
+        search.weak.add("queue")
     return f"{project}-{pool}"
 
 
-def _priority(search: "_Search", defaults: Sequence[Defaults], classes: Set[str] | None) -> str:
+def _priority(search: "_Search", defaults: Sequence[Defaults], classes: Set[str] | None, given: str) -> str:
     near = Nearest(sorted(classes or ()))
 
     def fault(name: str) -> str:
@@ -206,14 +203,16 @@ def _priority(search: "_Search", defaults: Sequence[Defaults], classes: Set[str]
     found = search.first("priority_class_name", ((LABELS, PRIORITY_LABEL), (_SPEC, PRIORITY_LABEL)), fault)
     if found is not None:
         return found
-    for default in defaults:
-        name = default.priority_class_name
+    for name in (given, *(default.priority_class_name for default in defaults)):
         if name and fault(name):
             search.warnings.append(
                 f"ResourceInterface: defaults.priorityClassName is {shown(name)}: {fault(name)}; it is passed over"
             )
         elif name:
+            if name != given:
+                search.weak.add("priority_class_name")
             return name
+    search.weak.add("priority_class_name")
     return FALLBACK_PRIORITY if classes is None or FALLBACK_PRIORITY in classes else ""
 
 
@@ -248,7 +247,7 @@ class _Search:
         # A pod that owns the PodGroup speaks for it; any other is one of many.
         self.pod_is_guest = pod is not None and len(self.owners) == len(sources)
         self.warnings: list[str] = []
-        self.from_pod: set[str] = set()
+        self.weak: set[str] = set()
 
     def first(
         self,
@@ -269,7 +268,7 @@ class _Search:
                     self.warnings.append(f"{place(source, where, key)} is {shown(value)}: {what}; it is passed over")
                     continue
                 if source is self.pod and self.pod_is_guest:
-                    self.from_pod.add(field)
+                    self.weak.add(field)
                 return value
         return None
 
@@ -285,7 +284,7 @@ class _Search:
         user = texts(self.pod, field).get(USER) if self.pod is not None else None
         if user is not None and USER not in found and wanted(USER, user):
             found[USER] = user
-            self.from_pod.add(field)
+            self.weak.add(field)
         return found
 
     def _text(self, source: Object, where: str, key: str) -> str | None:
@@ -293,7 +292,7 @@ class _Search:
             spec = source.get("spec") if source is self.pod else None
             value = spec.get(key) if isinstance(spec, Mapping) else None
         else:
-            value = _mapping(source, where).get(key)
+            value = _READ[where](source).get(key)
         if value is None or isinstance(value, str):
             return value
         self.warnings.append(_no_text(source, where, key, value))
@@ -302,14 +301,8 @@ class _Search:
 
 def _same(source: Object, pod: Object) -> bool:
     """Whether both are one object, perhaps read twice."""
-    uids = [metadata.get("uid") for one in (source, pod) if isinstance(metadata := one.get("metadata"), Mapping)]
-    return source is pod or (len(uids) == 2 and bool(uids[0]) and uids[0] == uids[1])
-
-
-def _mapping(source: Object, field: str) -> Mapping[Any, Any]:
-    metadata = source.get("metadata")
-    found = metadata.get(field) if isinstance(metadata, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    uid = identity_of(source).uid
+    return source is pod or (uid != "" and uid == identity_of(pod).uid)
 
 
 def _no_text(source: Object, where: str, key: str, value: object) -> str:

@@ -16,8 +16,8 @@ Object = Mapping[str, Any]
 
 OWNER, POD = "owner", "pod"
 UNMATCHED_ERROR, UNMATCHED_IGNORE = "Error", "Ignore"
-# The instance of a PodGroup with instanceKeyPaths, as a variable.
-KEY_VARIABLE = "key"
+# The instance of a PodGroup with instanceKeyPaths, as variables: its name, and what each path gave.
+KEY_VARIABLE, KEYS_VARIABLE = "key", "keys"
 NO_DEFAULTS = Defaults()
 
 
@@ -60,6 +60,7 @@ class Cut(NamedTuple):
     path: str
     index_label: str
     first: Question | None = None
+    numbered: Question | None = None
     size: Question | None = None
     topology: TopologyQuestions = NO_TOPOLOGY
 

@@ -35,4 +35,9 @@ def _changed(text: str, most: int, others: str) -> str:
     kept = kept.strip("-.")[: most - _HASH - 1].rstrip("-.")
     if not kept:
         raise Trouble(f"{shown(text)} can't be a name: there is no letter or digit in it", _HINT)
-    return f"{kept}-{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=_HASH // 2).hexdigest()}"
+    return f"{kept}-{short_hash(text)}"
+
+
+def short_hash(text: str) -> str:
+    """Six digits that tell texts apart."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_HASH // 2).hexdigest()

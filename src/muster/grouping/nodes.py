@@ -58,6 +58,8 @@ class Node:
     # The size of segments, the number of the first pod and the constraint of each, as the interface gives them.
     size: int | None = None
     first: int = 0
+    # How many pods are numbered, when only `replicas` of them are there at a time.
+    numbered: int | None = None
     segment_hold: Hold = FREE
     children: list["Node"] = field(default_factory=list)
 

@@ -42,7 +42,11 @@ class Wanted(NamedTuple):
 
 
 class Lookup(Protocol):
-    """Where objects are found. Those that it gives say their apiVersion and kind."""
+    """Where objects are found. Those that it gives say their apiVersion and kind.
+
+    While an object stays as it is, the very same one is given, and none is ever changed in place: what was derived from
+    an object is kept as long as it is that one.
+    """
 
     def get(self, wanted: Wanted) -> Object | Absence:
         """The object of that group, kind, namespace and name. Who asks compares the uid."""
@@ -103,14 +107,14 @@ def metadata_of(thing: object) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else _NOTHING
 
 
-def annotations_of(thing: object) -> Mapping[str, Any]:
-    """The annotations of an object. Their values may be anything."""
+def annotations_of(thing: object) -> Mapping[Any, Any]:
+    """The annotations of an object. Keys and values may be anything."""
     found = metadata_of(thing).get("annotations")
     return found if isinstance(found, dict) else _NOTHING
 
 
-def labels_of(thing: object) -> Mapping[str, Any]:
-    """The labels of an object. Their values may be anything."""
+def labels_of(thing: object) -> Mapping[Any, Any]:
+    """The labels of an object. Keys and values may be anything."""
     found = metadata_of(thing).get("labels")
     return found if isinstance(found, dict) else _NOTHING
 
@@ -122,8 +126,8 @@ def namespace_of(thing: object) -> str:
 
 def title_of(kind: str, namespace: str, name: str) -> str:
     """An object in a sentence: `RayJob default/train`. Text that nobody would expect there is quoted and cut."""
-    called = _inline(name) if name else "without a name"
-    return f"{_inline(kind) if kind else 'object'} {_inline(namespace) + '/' if namespace else ''}{called}"
+    called = f"{_inline(namespace) + '/' if namespace else ''}{_inline(name)}" if name else "without a name"
+    return f"{_inline(kind) if kind else 'object'} {called}"
 
 
 def chain_of(bottom: Object, lookup: Lookup) -> tuple[Link, ...]:

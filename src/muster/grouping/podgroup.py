@@ -17,16 +17,16 @@ from muster.api.podgroup import GROUPER_ANNOTATION, SEMI_PREEMPTIBLE, TOPOLOGY_A
 from muster.api.validation.update import has_placed_pods
 from muster.api.writing import write_yaml
 from muster.grouping.derive import Blueprint
-from muster.grouping.metadata import USER, Derived
+from muster.grouping.metadata import CONSTRAINTS_ANNOTATION, USER, Derived
 from muster.grouping.model import Interface, Object
 from muster.grouping.names import dns_name
 from muster.grouping.nodes import Hold, Node
-from muster.grouping.owners import identity_of, split_version
-
-# A hash of the constraints that were written last. When those that are there differ, somebody edited them.
-CONSTRAINTS_ANNOTATION = "kai.scheduler/derived-constraints"
+from muster.grouping.owners import annotations_of, identity_of, split_version
+from muster.grouping.trouble import Trouble
 
 Document = dict[str, Any]
+# What follows the workload whatever stands there; `subgroups` is the older spelling.
+_STRUCTURE = ("minMember", "minSubGroup", "subGroups", "subgroups")
 # Where the fields of `Derived` stand in the spec.
 _FIELDS = {
     "priority_class_name": "priorityClassName",
@@ -41,6 +41,8 @@ def name_of(blueprint: Blueprint, interface: Interface | None) -> str:
     if blueprint.given_name:
         return dns_name(blueprint.given_name)
     owner = identity_of(blueprint.owner)
+    if not owner.name:
+        raise Trouble(f"{owner.title} can't have a PodGroup, which is called after it", "give it a name")
     several = interface is not None and len(interface.templates) > 1
     parts = ["pg", owner.name, owner.uid, blueprint.template.name if several else "", blueprint.key]
     return dns_name("-".join(part for part in parts if part))
@@ -78,25 +80,38 @@ def document_of(blueprint: Blueprint, derived: Derived, name: str, namespace: st
     return {"apiVersion": POD_GROUP.api_version, "kind": POD_GROUP.name, "metadata": metadata, "spec": spec}
 
 
-def merged(existing: Object, wanted: Document, from_pod: frozenset[str]) -> Document:
+def is_foreign(existing: Object) -> bool:
+    """Whether somebody else made this PodGroup."""
+    return GROUPER_ANNOTATION not in annotations_of(existing)
+
+
+def leaf_names(existing: Object) -> set[str]:
+    """The SubGroups of a PodGroup that hold pods; none when it is flat."""
+    spec = _mapping(existing.get("spec"))
+    subgroups = list(_listed(spec)) or list(_listed({"subGroups": spec.get("subgroups")}))
+    return {name for name, _ in subgroups} - {str(one.get("parent")) for _, one in subgroups}
+
+
+def merged(existing: Object, wanted: Document, weak: frozenset[str]) -> Document:
     """The PodGroup that is there, brought to what is wanted. It is `existing` itself when nothing changes.
 
-    `from_pod` are the fields of `Derived` that only a pod said: another pod may say something else, and does not count.
+    `weak` are the fields of `Derived` that only a pod or a default said: they change nothing that is there.
     """
     metadata = _mapping(existing.get("metadata"))
     annotations = _mapping(metadata.get("annotations"))
-    if GROUPER_ANNOTATION not in annotations:
+    if is_foreign(existing):
         return existing if isinstance(existing, dict) else dict(existing)
     spec = _mapping(existing.get("spec"))
-    new: Document = {key: value for key, value in spec.items() if key not in ("minMember", "minSubGroup", "subGroups")}
+    new: Document = {key: value for key, value in spec.items() if key not in _STRUCTURE}
     for key, value in wanted["spec"].items():
         field = next((field for field, place in _FIELDS.items() if place == key), key)
-        if key == "topologyConstraint" or (spec.get(key) and (key == "queue" or field in from_pod)):
+        if key == "topologyConstraint" or (spec.get(key) and (key == "queue" or field in weak)):
             continue
         new[key] = copy.deepcopy(value)
+    _forget_names(new)
     edited = _hash(_constraints(spec, annotations)) != annotations.get(CONSTRAINTS_ANNOTATION, _hash({}))
     _constrain(new, wanted["spec"], spec if edited else None)
-    notes = _taken_over(annotations, wanted["metadata"]["annotations"], guest="annotations" in from_pod)
+    notes = _taken_over(annotations, wanted["metadata"]["annotations"], guest="annotations" in weak)
     if edited:
         # Once edited, always edited: what was derived last no longer tells.
         notes[CONSTRAINTS_ANNOTATION] = annotations.get(CONSTRAINTS_ANNOTATION, _hash({}))
@@ -105,9 +120,7 @@ def merged(existing: Object, wanted: Document, from_pod: frozenset[str]) -> Docu
         for key in (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION):
             _keep(notes, wanted["metadata"]["annotations"], key)
     head: Document = {**metadata, "annotations": notes}
-    labels = _taken_over(
-        _mapping(metadata.get("labels")), wanted["metadata"].get("labels", {}), guest="labels" in from_pod
-    )
+    labels = _taken_over(_mapping(metadata.get("labels")), wanted["metadata"].get("labels", {}), guest="labels" in weak)
     if labels:
         head["labels"] = labels
     if not metadata.get("ownerReferences") and "ownerReferences" in wanted["metadata"]:
@@ -116,11 +129,34 @@ def merged(existing: Object, wanted: Document, from_pod: frozenset[str]) -> Docu
     return found if found != existing else existing if isinstance(existing, dict) else found
 
 
+def _forget_names(spec: Document) -> None:
+    """Constraints beside the tree name SubGroups; those of SubGroups that are gone go too."""
+    beside = spec.get("topologyConstraints")
+    if not isinstance(beside, dict):
+        return
+    names = {name for name, _ in _listed(spec)}
+    spec["topologyConstraints"] = beside = dict(beside)
+    if isinstance(beside.get("subGroups"), dict):
+        beside["subGroups"] = {name: one for name, one in beside["subGroups"].items() if name in names}
+    if isinstance(beside.get("subGroupSets"), list):
+        sets = [
+            one for one in beside["subGroupSets"] if isinstance(one, dict) and isinstance(one.get("subGroups"), list)
+        ]
+        left = [{**one, "subGroups": [name for name in one["subGroups"] if name in names]} for one in sets]
+        beside["subGroupSets"] = [one for one in left if one["subGroups"]]
+    spec["topologyConstraints"] = {key: value for key, value in beside.items() if value}
+    if not spec["topologyConstraints"]:
+        del spec["topologyConstraints"]
+
+
 def capped(existing: Object, wanted: Document) -> tuple[Document, list[str]]:
     """What is wanted without a minimum that rises while a semi-preemptible gang runs (SPEC §4), and whose it is.
 
     What the workload has more then is surplus, until the gang has ended.
     """
+    if GROUPER_ANNOTATION not in annotations_of(existing):
+        # Somebody else's: it is not touched, so nothing of it is held back.
+        return wanted, []
     group, _ = read_object(dict(existing), POD_GROUP, strict=False)
     if group.spec.preemptibility != SEMI_PREEMPTIBLE or not has_placed_pods(group):
         return wanted, []

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from muster.api.documents import shown
 from muster.api.validation.violation import Report
 from muster.errors import BadExpression, ExpressionError
+from muster.grouping.facts import Facts, Mention, facts_of
 from muster.grouping.language.expression import Binder, Expression
 from muster.grouping.language.limits import Limits, Meter
 from muster.grouping.language.parse import parse, parse_binder
-from muster.grouping.language.refusals import CONSTANTS, FUNCTIONS, unknown_variable
+from muster.grouping.language.refusals import CONSTANTS, FUNCTIONS, REFUSED, unknown_variable
 from muster.grouping.language.tokens import VARIABLE, Token
 from muster.grouping.model import OWNER, POD
-from muster.grouping.reading import Facts, Mention, facts_of
 
 # Fields of metadata that people look for at the root; an owner of any kind may have the others.
 _OF_METADATA = frozenset({"labels", "annotations", "name", "namespace", "uid", "generateName", "ownerReferences"})
@@ -105,7 +105,7 @@ class Reader:
             self._parsed[key] = self._parse(text, binder)
         found = self._parsed[key]
         if isinstance(found, ExpressionError):
-            self._tell(path, found, self._right_root(text, place, found, binder))
+            self._tell(path, found, _level(text, path) or self._right_root(text, place, found, binder))
             return None
         fine = self._check_variables(found.facts.variables, path, place)
         fine = self._check_root(found.facts.fields, text, path, place) and fine
@@ -181,7 +181,7 @@ class Reader:
         candidates = []
         if word and word[0] in place.variables:
             candidates.append(f"${text}")
-        if word and word[0] not in FUNCTIONS and word[0] not in CONSTANTS:
+        if word and word[0] not in FUNCTIONS and word[0] not in CONSTANTS and word[0] not in REFUSED:
             candidates.append(f".{text}")
         if text.startswith("$."):
             candidates.append(text[1:])
@@ -202,6 +202,13 @@ class Reader:
         if self._problems == _MOST_PROBLEMS:
             message = f"has {_MOST_PROBLEMS} problems in its expressions; further ones are not looked for"
             self._report.error("spec", message, "mend these first")
+
+
+def _level(text: str, path: str) -> str:
+    """How to write a level or a topology by its name, where an expression is expected."""
+    if "opology" not in path or not re.fullmatch(r"[a-z0-9][-a-z0-9./]*", text):
+        return ""
+    return f"""for {text} itself write '"{text}"', for a field .{text}"""
 
 
 def _shortened(text: str, field: Mention, above: str) -> str:

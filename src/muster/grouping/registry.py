@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from muster.api.documents import shown
-from muster.api.interface import KindReference
+from muster.api.interface import FORBIDDEN_KINDS, KindReference
 from muster.api.nearest import Nearest
 from muster.errors import UsageError
 from muster.grouping.model import Interface
 from muster.grouping.owners import ANY_VERSION, split_version
 
 USER, BUILT_IN = "user", "built-in"
-# Core kinds whose content could leak into names and labels. Validation refuses them; so does this.
-FORBIDDEN_TARGETS = ("Secret", "ConfigMap")
 
 _KIND = re.compile(r"([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?))?")
 _MOST_SEARCHES = 32
@@ -24,10 +22,14 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 class Candidates(NamedTuple):
-    """The interfaces for a kind, in the order in which they are asked, and what should be known about the choice."""
+    """The interfaces for a kind, in the order in which they are asked, and what should be known about the choice.
+
+    `broken` says which user's one can't be used, when there is no other of a user.
+    """
 
     interfaces: tuple[Interface, ...] = ()
     warnings: tuple[str, ...] = ()
+    broken: str = ""
 
 
 class Preference(NamedTuple):
@@ -123,7 +125,8 @@ class Registry:
         usable = {}
         for name, interface in interfaces.items():
             target = interface.target
-            if target.group == "" and target.kind in FORBIDDEN_TARGETS:
+            # Validation refuses them, and so does this.
+            if target.group == "" and target.kind in FORBIDDEN_KINDS:
                 self._unused.append(_Unused(name, target, f"{target.kind} is no target", interface.built_in))
             else:
                 usable[name] = interface
@@ -151,10 +154,11 @@ class Registry:
             # The catalog may have one for a version and one for the others: that is no accident.
             if len(ranked) > 1 and not (built_in and ranked[0].target.version != ranked[1].target.version):
                 warnings.append(_conflict(ranked))
-        for unused in self._unused_by_kind.get((group, kind), []):
-            if unused.target.version in versions:
-                warnings.append(unused.warning)
-        return Candidates(tuple(interfaces), tuple(warnings))
+        unused = [one for one in self._unused_by_kind.get((group, kind), []) if one.target.version in versions]
+        warnings += [one.warning for one in unused]
+        theirs = [one.warning for one in unused if not one.built_in]
+        broken = theirs[0] if theirs and all(one.built_in for one in interfaces) else ""
+        return Candidates(tuple(interfaces), tuple(warnings), broken)
 
     def named(self, name: str) -> Interface | None:
         """The interface of that name: a user's, else the built-in one."""

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from muster.api.documents import shown
 from muster.api.interface import DEFAULT, GROUP, HANDOFF, SKIP, Defaults, KindReference
+from muster.grouping.metadata import INTERFACE_ANNOTATION
 from muster.grouping.model import Interface
 from muster.grouping.owners import Identity, Link, annotations_of, identity_of, split_version
 from muster.grouping.registry import Registry, is_for, kind_title
 from muster.grouping.trouble import Trouble
 
-# On a workload: the name of the interface to use, or `default`.
-ANNOTATION = "kai.scheduler/resource-interface"
 _DEFAULT_WORD = "default"
 
 
@@ -21,7 +20,8 @@ class Resolved(NamedTuple):
     """Who decides about a chain.
 
     `link_index` is the object of the chain that the PodGroup is about; without an interface it is a gang of minimum 1.
-    `defaults` come in order of precedence. `steps` say how it came to this, a sentence each.
+    `defaults` come in order of precedence. `steps` say how it came to this, a sentence each. `broken` is the interface
+    that somebody meant for it and that can't be used: a PodGroup that is there stays as it is then.
     """
 
     link_index: int
@@ -29,6 +29,7 @@ class Resolved(NamedTuple):
     defaults: tuple[Defaults, ...] = ()
     warnings: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    broken: str = ""
 
 
 class _Way:
@@ -39,6 +40,7 @@ class _Way:
         self.identities = [identity_of(link.object) for link in chain]
         self.wish: Interface | None = None
         self.heeded = self.skipped = False
+        self.broken = ""
         self.defaults: list[Defaults] = []
         self.warnings: list[str] = []
         self.steps: list[str] = []
@@ -50,24 +52,31 @@ class _Way:
     def resolved(self, index: int, interface: Interface | None) -> Resolved:
         if self.wish is not None and not self.heeded:
             self.warnings.append(
-                f"annotation {ANNOTATION} names {self.wish.title}, which is not asked: "
+                f"annotation {INTERFACE_ANNOTATION} names {self.wish.title}, which is not asked: "
                 f"{self.identities[index].title} decides before any {kind_title(self.wish.target)}"
             )
         # One kind may stand in a chain twice, and is told about once.
         warnings = tuple(dict.fromkeys(self.warnings))
-        return Resolved(index, interface, tuple(self.defaults), warnings, tuple(self.steps))
+        return Resolved(index, interface, tuple(self.defaults), warnings, tuple(self.steps), self.broken)
 
 
 def resolve(chain: Sequence[Link], registry: Registry) -> Resolved:
     """Who decides about a chain, top owner first. Raises Trouble."""
     way = _Way(chain)
-    asked = next((index for index, link in enumerate(chain) if ANNOTATION in annotations_of(link.object)), None)
+    asked = next(
+        (index for index, link in enumerate(chain) if INTERFACE_ANNOTATION in annotations_of(link.object)), None
+    )
     if asked is not None:
-        said = annotations_of(chain[asked].object)[ANNOTATION]
-        way.steps.append(f"{way.identities[asked].title}: annotation {ANNOTATION} says {shown(said)}")
+        carrier = way.identities[asked]
+        said = annotations_of(chain[asked].object)[INTERFACE_ANNOTATION]
+        way.steps.append(f"{carrier.title}: annotation {INTERFACE_ANNOTATION} says {shown(said)}")
         if said == _DEFAULT_WORD:
             return way.resolved(asked, None)
-        way.wish = _wish(way, f"{way.identities[asked].title}: annotation {ANNOTATION}", said, registry)
+        try:
+            way.wish = _wish(way, f"{carrier.title}: annotation {INTERFACE_ANNOTATION}", said, registry)
+        except Trouble as trouble:
+            trouble.about = carrier.kind, carrier.namespace, carrier.name
+            raise
     for index in range(len(chain)):
         found = _ask(way, index, registry)
         if found is not None:
@@ -82,10 +91,10 @@ def _ask(way: _Way, index: int, registry: Registry) -> Resolved | None:
     """What the interfaces for one object say; nothing when they give way."""
     identity = way.identities[index]
     title = identity.title
-    interfaces, warnings = registry.candidates(identity.api_version, identity.kind)
+    interfaces, warnings, broken = registry.candidates(identity.api_version, identity.kind)
     wish = way.wish
     if wish is not None and is_for(wish.target, identity.api_version, identity.kind):
-        way.heeded = True
+        way.heeded, broken = True, ""
         interfaces = (wish, *(one for one in interfaces if one is not wish))
     elif index and not way.skipped and index == len(way.chain) - 1 and _is_pod(identity):
         # An interface for pods is for those that nobody owns, or whose owners step aside. Were it asked about others, a
@@ -93,6 +102,10 @@ def _ask(way: _Way, index: int, registry: Registry) -> Resolved | None:
         way.steps.append(f"{title}: is not asked itself, since it has owners and none of them says Skip")
         return None
     way.warnings += warnings
+    if broken and not interfaces:
+        # What would be left is a gang of one: pods of the workload would start alone.
+        raise Trouble(broken, "mend it: until then, workloads of this kind wait", retry=True)
+    way.broken = way.broken or broken
     if not interfaces:
         way.steps.append(f"{title}: there is no ResourceInterface for this kind")
     for interface in interfaces:
@@ -117,7 +130,7 @@ def _is_pod(identity: Identity) -> bool:
 
 
 def _action(interface: Interface) -> str:
-    """What the interface says. One that says nothing about gangs hands over."""
+    """What the interface says. One that says to group and nothing about gangs hands over."""
     if interface.action in (DEFAULT, SKIP, HANDOFF):
         return interface.action
     return GROUP if interface.templates else HANDOFF

@@ -61,7 +61,7 @@ class Scope(dict[str, Any]):
         # The place around this one, the variable that is only known here, and what was asked here from further in.
         self._outer: Scope | None = None
         self._bound = ""
-        self._answers: dict[tuple[Any, str], Any] = {}
+        self._answers: dict[tuple[Any, str], tuple[Any, list[Heard]]] = {}
 
     def __missing__(self, name: str) -> Any:
         value = self[name] = self._find(name)
@@ -80,12 +80,19 @@ class Scope(dict[str, Any]):
         home = self
         while home._outer is not None and not any(home._bound in one.variables for one in question.expressions):
             home = home._outer
-        if home is self or self._listener is not None:
+        if home is self:
             return ask(self, question)
-        key = (ask, question.path)
+        key, listener = (ask, question.path), self._listener
+        answer: T
         if key not in home._answers:
-            home._answers[key] = ask(home, question)
-        answer: T = home._answers[key]
+            before = len(listener.heard) if listener else 0
+            answer = ask(home, question)
+            home._answers[key] = answer, listener.heard[before:] if listener else []
+            return answer
+        answer, heard = home._answers[key]
+        if listener is not None:
+            # Heard for each place, at no more cost: to explain a gang must not exhaust what its expressions may cost.
+            listener.heard += [one._replace(place=listener.place) for one in heard]
         return answer
 
     def count(self, question: Question | None) -> int | None:

@@ -19,22 +19,22 @@ PREFERRED_ANNOTATION = "kai.scheduler/segment-topology-preferred-placement"
 MOST_OF_LEVEL = 316
 
 
-def minimums(pods: int, minimum: int, size: int) -> tuple[int | None, list[int]]:
+def minimums(pods: int, minimum: int, size: int, *, waves: bool = False) -> tuple[int | None, list[int]]:
     """How many segments are needed (None: all), and the minimum of each, so that together they need `minimum` pods.
 
     No segment asks for more pods than it has. Where it can be, any of the segments will do. That takes one segment
     that asks for the rest which is no whole segment; when the last one is too small to stand in for the others, the
-    first ones are needed and the others ask for nothing.
+    first ones are needed and the others ask for nothing. So it is when the pods come in `waves`, the first ones first.
     """
     minimum = min(minimum, pods)
     count = _count(pods, size)
     last = pods - (count - 1) * size
     asked = [size] * (count - 1) + [last]
-    if minimum == pods:
+    if minimum == pods and not waves:
         return None, asked
     needed = -(-minimum // size)
     rest = minimum - (needed - 1) * size
-    if minimum == 0 or last < min(rest, size):
+    if waves or minimum == 0 or last < min(rest, size):
         return None, [max(0, min(size, minimum - index * size)) for index in range(count)]
     asked[needed - 1 if last == size else -1] = rest
     return needed if needed < count else None, asked
@@ -76,9 +76,9 @@ def cut(root: Node, sources: Sequence[Object]) -> list[str]:
                 "replicasPath is needed in the ResourceInterface",
                 path=node.path,
             )
-        subgroups += _count(node.replicas, size)
+        subgroups += _count(_numbered(node), size)
     if subgroups > MAX_SUBGROUPS:
-        most = max(sizes, key=lambda pair: _count(pair[0].replicas or 0, pair[1]))
+        most = max(sizes, key=lambda pair: _count(_numbered(pair[0]), pair[1]))
         raise Trouble(
             f"segments of {most[1]:,} pods would make {subgroups:,} SubGroups, and a PodGroup has at most "
             f"{MAX_SUBGROUPS:,}",
@@ -97,11 +97,17 @@ def _count(pods: int, size: int) -> int:
     return max(1, -(-pods // size))
 
 
+def _numbered(node: Node) -> int:
+    """How many pods have a number, now or later."""
+    return max(node.replicas or 0, node.numbered or 0)
+
+
 def _cut(node: Node, size: int, asked: Hold, taken: set[str]) -> None:
     assert node.cut is not None
     assert node.replicas is not None
-    pods = node.replicas
-    needed, minimum_of = minimums(pods, 1 if node.minimum is None else node.minimum, size)
+    pods = _numbered(node)
+    minimum = 1 if node.minimum is None else node.minimum
+    needed, minimum_of = minimums(pods, min(minimum, node.replicas), size, waves=pods > node.replicas)
     hold = Hold(
         node.segment_hold.topology,
         asked.required or node.segment_hold.required,

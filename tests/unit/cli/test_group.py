@@ -25,9 +25,9 @@ def stray(*, notes=None, **labels):
     return text(pod("stray", notes=notes, **labels))
 
 
-def mine(name="p0", **labels):
-    """A pod that asks for our scheduler."""
-    one = pod(name, **labels)
+def mine(name="p0", owner=None, **labels):
+    """A pod that asks for our scheduler, and for a CPU."""
+    one = pod(name, owner, **labels)
     one["spec"] = {"schedulerName": "kai-scheduler", "containers": [{"resources": {"requests": {"cpu": "1"}}}]}
     return one
 
@@ -196,13 +196,25 @@ class TestInput:
     def test_pods_that_are_left_alone_are_told(self, muster):
         run = muster("group", "-f", "-", stdin=all_of_it() + "---\n" + stray(notes={SKIP: "true"}))
         assert run.code == 0
-        assert "1 pod left alone (first default/stray): Pod default/stray says kai.scheduler/skip-podgrouper" in run.err
+        assert "1 pod left alone (first default/stray): it says kai.scheduler/skip-podgrouper" in run.err
 
     def test_what_may_come_later_is_told_apart(self, muster):
         run = muster("group", "-f", "-", stdin=text(pod("p0")))
         assert "not yet grouped" in run.err
         assert "add it to the input" in run.err
         assert run.err.splitlines()[-1].startswith("next: ")
+
+    def test_priority_classes_are_those_of_the_input(self, muster):
+        """One that is not there is passed over with a warning."""
+        labels = {"priorityClassName": "mine"}
+        run = ("group", "-f", "-", "-o", "json")
+        found = muster(*run, stdin=all_of_it(labels=labels)).json
+        assert found["podGroups"][0]["spec"]["priorityClassName"] == "train"
+        assert "no such PriorityClass" in found["warnings"][0]
+        mine = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "mine"}, "value": 9}
+        found = muster(*run, stdin=all_of_it(labels=labels) + "---\n" + text(mine)).json
+        assert found["podGroups"][0]["spec"]["priorityClassName"] == "mine"
+        assert found["warnings"] == []
 
     def test_hostile_text_is_not_printed(self, muster):
         owner = work(n="\x1b[31mred\u202e")
@@ -213,12 +225,15 @@ class TestInput:
 
 class TestInterfaces:
     def test_an_invalid_one_is_not_used_and_said(self, muster):
-        """Its workload is grouped without it, with a warning; and the errors stand there with their paths."""
+        """Nobody else knows the kind: its pods wait, rather than start one by one. Its errors have paths."""
         bad = written({"subgroups": [entry("head", minReplicasPath=".spec[")]})
         run = muster("group", "-f", "-", "-o", "json", stdin=text(bad, work(), pod("p0", role="head")))
         assert run.code == 1
-        assert run.json["podGroups"][0]["spec"]["minMember"] == 1
-        assert any("works" in warning for warning in run.json["warnings"])
+        assert run.json["podGroups"] == run.json["pods"] == []
+        written_wrong, waits = run.json["errors"]
+        assert (written_wrong["kind"], written_wrong["name"]) == ("ResourceInterface", "works")
+        assert (waits["retry"], waits["pods"]) == (True, ["p0"])
+        assert "works" in waits["message"]
         assert "ResourceInterface works: has errors" in run.err
         assert "spec.gangScheduling.podGroups[0].subgroups[0].minReplicasPath" in run.err
 
@@ -234,8 +249,12 @@ class TestInterfaces:
 
     def test_unknown_fields_are_minded_unless_asked(self, muster):
         odd = written({"minMember": 2, "minMembers": 3})
-        assert muster("group", "-f", "-", stdin=text(odd, work(), pod("p0"))).code == 1
-        assert muster("group", "-f", "-", "--no-strict", stdin=text(odd, work(), pod("p0"))).code == 0
+        runs = [
+            muster("group", "-f", "-", "-o", "json", *flags, stdin=text(odd, work(), pod("p0")))
+            for flags in ([], ["--no-strict"])
+        ]
+        found = [(run.code, [one["spec"]["minMember"] for one in run.json["podGroups"]]) for run in runs]
+        assert found == [(1, []), (0, [2])]
 
     def test_a_user_s_before_the_catalog_s_unless_configured(self, muster):
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u"}, "spec": {}}
@@ -381,6 +400,25 @@ class TestFixtures:
         run = muster("group", "--test", tmp_path)
         assert run.code == 0, run.out
 
+    def test_a_pod_that_is_written_again_is_the_same_pod(self, muster, tmp_path):
+        """It keeps the gang that it was given, also when the workload is called something else now."""
+        named = written({"nameTemplate": ".spec.called"})
+        groups = [{"metadata": {"name": "one"}, "spec": {**EXPECTED["podGroups"][0]["spec"], "minMember": 1}}]
+        del groups[0]["spec"]["subGroups"]
+        places = [{"name": "p0", "podGroup": "one"}]
+        self.case(tmp_path / "case", text(named, work(called="one"), pod("p0")), {"podGroups": groups, "pods": places})
+        self.case(tmp_path / "case" / "then-1", text(work(called="two"), pod("p0")), {})
+        run = muster("group", "--test", tmp_path)
+        assert run.code == 0, run.out
+
+    def test_what_changes_again_is_told(self, muster, tmp_path, monkeypatch):
+        """A grouper that never comes to rest is found out."""
+        monkeypatch.setattr("muster.grouping.grouper.merged", lambda there, wanted, weak: dict(there))
+        self.case(tmp_path / "case", all_of_it(), EXPECTED)
+        run = muster("group", "--test", tmp_path)
+        assert run.code == 1
+        assert f"grouping again changes PodGroup default/{NAME}" in run.out
+
     def test_whoever_comes_first(self, muster, tmp_path):
         """What depends on the pod that is seen first is told, although all together come out as expected."""
         one, two = (pod(f"p{n}", role="head") for n in range(2))
@@ -468,28 +506,29 @@ class TestPlan:
         assert "2 pods without a gang: not planned" in run.err or "without a gang: not planned" in run.err
 
     def test_what_if_they_came_too(self, muster, tmp_path):
-        """With --add the answer is about the gangs of the pods that were added."""
-        first, second = work(n=1), work("x", n=1)
-        one = [mine("p0", role="head"), mine("p1", role="worker")]
-        two = [pod(name, second, role=role) for name, role in (("q0", "head"), ("q1", "worker"))]
-        for each in two:
-            each["spec"] = one[0]["spec"]
-        (tmp_path / "there.yaml").write_text(text(node(3), written(TWO), first, *one))
-        (tmp_path / "added.yaml").write_text(text(second, *two))
-        there = ("plan", "-f", tmp_path / "there.yaml", "-o", "json")
-        assert muster(*there).code == 0
-        run = muster(*there, "--add", tmp_path / "added.yaml")
-        assert run.code == 1
-        assert {found["name"]: found["verdict"] for found in run.json["podGroups"]}["pg-x-uid-x"] == "Infeasible"
-        # The other way round, the gang that waits is not the added one.
-        (tmp_path / "large.yaml").write_text(text(node(2), written(TWO), work("y", n=5), *(
-            {**pod(f"r{number}", work("y"), role=role), "spec": one[0]["spec"]}
-            for number, role in enumerate(["head"] + ["worker"] * 5)
-        )))  # fmt: skip
-        large = ("plan", "-f", tmp_path / "large.yaml", "-o", "json")
-        assert muster(*large).code == 1
-        run = muster(*large, "--add", tmp_path / "added.yaml")
-        assert (run.code, [one["pod"] for one in run.json["bindings"]]) == (0, ["q0", "q1"])
+        """With --add the answer is about the gangs of the pods that were added; what it means for others is told."""
+
+        def file(name, *documents, workers=1):
+            owner = work(name, n=workers)
+            pods = [mine(f"{name}-{n}", owner, role="worker" if n else "head") for n in range(workers + 1)]
+            (tmp_path / name).write_text(text(*documents, owner, *pods))
+            return tmp_path / name
+
+        def plan(there, *added):
+            run = muster("plan", "-f", there, *(part for name in added for part in ("--add", name)), "-o", "json")
+            return (
+                run.code,
+                [one["pod"] for one in run.json["bindings"]],
+                [o["name"] for o in run.json.get("others", [])],
+            )
+
+        there, large = (file(name, node(3), written(TWO), workers=n) for name, n in (("m", 1), ("large", 5)))
+        later, earlier = file("z"), file("a")
+        assert plan(there) == (0, ["m-0", "m-1"], [])
+        assert plan(there, later) == (1, ["m-0", "m-1"], [])
+        assert plan(there, earlier) == (0, ["a-0", "a-1"], ["pg-m-uid-m"])
+        assert plan(large) == (1, [], [])
+        assert plan(large, later) == (0, ["z-0", "z-1"], [])
 
     def test_a_pod_that_comes_to_a_gang_that_is_there(self, muster):
         """It joins the PodGroup of the others, which keeps the queue that somebody gave it."""
@@ -513,6 +552,9 @@ class TestPlan:
         ended["status"] = {"phase": "Succeeded"}
         run = muster("plan", "-f", "-", "-o", "json", stdin=self.world(8, other, ended))
         assert run.json["podGroups"] == []
+        nobodys = pod("nobodys", role="worker")
+        run = muster("plan", "-f", "-", "-o", "json", stdin=self.world(8, nobodys, mine("p0", role="head")))
+        assert run.json["podGroups"][0]["subGroups"][0]["pods"]["total"] == 1
 
     def test_warnings_come_through(self, muster):
         pair = [written({"minMember": count}, name=name) for name, count in (("zz", 1), ("aa", 2))]
@@ -521,5 +563,5 @@ class TestPlan:
         assert "zz" in run.err
         bad = written({"minMemberPath": ".spec["})
         run = muster("plan", "-f", "-", "-o", "json", stdin=text(node(8), bad, work(), mine("p0")))
-        assert [one["pod"] for one in run.json["bindings"]] == ["p0"]
+        assert run.json["bindings"] == []
         assert "works" in run.err

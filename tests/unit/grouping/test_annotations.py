@@ -206,7 +206,14 @@ def test_minimum_of_a_root_with_children(key, text, warned, minimum):
     assert warnings == ([said] if warned else [])
 
 
-@pytest.mark.parametrize("key", ["min-member.root.head", "min-sub-group.root", "batch-min-member"])
+def test_a_subgroup_may_be_missing_altogether():
+    root = gang()
+    finish(root, [workload({"min-member.root.head": "0"})])
+    assert next(node for node in root.below() if node.name == "head").minimum == 0
+    assert refused(gang(), workload({"min-member.root.head": "-1"})).hint == "write 0 or more"
+
+
+@pytest.mark.parametrize("key", ["min-sub-group.root", "batch-min-member"])
 @pytest.mark.parametrize(
     ("text", "why"),
     [

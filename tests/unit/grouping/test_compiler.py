@@ -752,8 +752,8 @@ def test_what_belongs_to_the_whole() -> None:
 @pytest.mark.parametrize(
     ("fields", "action"),
     [
-        pytest.param({}, "Handoff", id="without gangScheduling"),
-        pytest.param({"action": "Group"}, "Handoff", id="Group without gangScheduling"),
+        pytest.param({}, "Group", id="without gangScheduling"),
+        pytest.param({"action": "Group"}, "Group", id="Group without gangScheduling"),
         pytest.param({"action": "Skip"}, "Skip", id="Skip"),
         pytest.param({"action": "Default"}, "Default", id="Default"),
         pytest.param({"gangScheduling": {"podGroups": [{"name": "a"}]}}, "Group", id="with gangScheduling"),
@@ -763,7 +763,7 @@ def test_what_belongs_to_the_whole() -> None:
     ],
 )
 def test_action(fields: dict[str, Any], action: str) -> None:
-    """What an interface without a gang does is hand over."""
+    """As it is said; that one without a gang hands over is for `resolve`."""
     assert compiled(interface(**fields)).action == action
 
 

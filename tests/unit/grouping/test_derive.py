@@ -116,7 +116,8 @@ class TestTree:
         assert tree(template, work(one=True, two=True)) == ("", None, [("same", 1)])
 
     def test_nothing_left_is_told(self):
-        trouble = refused(tree, {"subgroups": [entry("$g", foreach=EACH)]}, work(groups=[]))
+        """It may have some later: a workload that is scaled to nothing is no mistake."""
+        trouble = refused(tree, {"subgroups": [entry("$g", foreach=EACH)]}, work(groups=[]), retry=True)
         assert trouble.path == "spec.gangScheduling.podGroups[0]"
         assert trouble.hint
 
@@ -226,7 +227,9 @@ class TestMinimums:
         found = derived(interface({"subgroups": [entry("leaf", **leaf)]}), work(n=3))
         assert (found.root.children[0].minimum, found.root.children[0].replicas) == (3, 3)
         (warning,) = found.warnings
-        assert warning == (f"{PATH}.subgroups[0].minReplicas: leaf asks for 4 pods and gets 3: the minimum is 3")
+        assert warning == (
+            f"Work default/w: {PATH}.subgroups[0].minReplicas: leaf asks for 4 pods and gets 3: the minimum is 3"
+        )
         flat = derived(interface({"minMember": 4, "replicasPath": ".spec.n"}), work(n=3))
         assert flat.root.minimum == 3
         assert "the PodGroup asks for 4 pods and gets 3" in flat.warnings[0]
@@ -251,6 +254,31 @@ class TestMinimums:
         for found, where in ((root, "the PodGroup"), (above, "b")):
             assert len(found.warnings) == warned
             assert all(f"{where} has 3 children: 4 of them can't be required" in text for text in found.warnings)
+
+
+class TestSegments:
+    CUT = {"indexLabel": "i", "indexFrom": ".spec.first", "sizePath": ".spec.size"}
+    CUT |= {"topology": {"requiredPath": ".spec.level"}}
+
+    @pytest.mark.parametrize("flat", [False, True])
+    def test_a_leaf_is_cut_as_the_interface_says(self, flat):
+        """The number of the first pod, the size and the constraint come from the workload."""
+        fields = {"replicasPath": ".spec.n", "segments": self.CUT}
+        leaf = {"minMember": 5, **fields} if flat else {"subgroups": [entry("w", minReplicas=5, **fields)]}
+        found = derived(interface(leaf), work(n=5, first=10, size=2, level="rack"))
+        node = found.root if flat else found.root.children[0]
+        assert [(one.span[1:], one.minimum, one.hold) for one in node.children] == [
+            ((10, 12), 2, Hold("", "rack")),
+            ((12, 14), 2, Hold("", "rack")),
+            ((14, 16), 1, Hold("", "rack")),
+        ]
+        assert found.leaves.of({"i": "13", "role": "w"}) == 1
+
+    def test_without_a_size_it_stays_whole(self):
+        """And what it starts at is 0, if nobody says so."""
+        template = {"replicasPath": ".spec.n", "segments": self.CUT}
+        assert derived(interface(template), work(n=5)).root.children == []
+        assert [one.span.start for one in derived(interface(template), work(n=5, size=4)).root.children] == [0, 4]
 
 
 class TestConstraints:
@@ -358,6 +386,10 @@ class TestTemplates:
         reading = Reading(self.MADE(), [owner], a_pod, Objects([owner]))
         assert reading.template_of(a_pod)[0].name == name
 
+    def test_without_a_pod_the_first_that_is_there(self):
+        reading = Reading(self.MADE(), [work(a=["a"])], None, Objects([]))
+        assert reading.template_of(None)[0].name == "a"
+
     @pytest.mark.parametrize(
         ("made", "message"),
         [
@@ -395,6 +427,17 @@ class TestKeys:
     def test_rooted_at_the_pod(self, paths, labels, key):
         found = derived(self.PATHS(*paths), work(), pod(**labels))
         assert (found.key, found.given_name) == (key, f"n-{key}")
+
+    def test_what_could_be_read_in_two_ways_is_told_apart(self):
+        paths = self.PATHS(".metadata.labels.a", ".metadata.labels.b")
+        keys = [derived(paths, work(), pod(a=a, b=b)).key for a, b in (("x-y", "z"), ("x", "y-z"))]
+        assert all(key.startswith("x-y-z-") for key in keys)
+        assert keys[0] != keys[1]
+
+    def test_each_part_can_be_asked_for(self):
+        template = {"instanceKeyPaths": [".metadata.labels.a", ".metadata.labels.b"]}
+        template["minMemberPath"] = "$keys[1] as $part | .spec[$part]"
+        assert derived(interface(template), work(z=7), pod(a="x-y", b="z")).root.minimum == 7
 
     @pytest.mark.parametrize("labels", [{}, {"a": ""}, {"a": None}], ids=["missing", "empty", "null"])
     def test_every_path_gives_something(self, labels):
@@ -541,6 +584,15 @@ class TestReferences:
             Lookup(other, labelled, forbidden=["Other"]),
         ):
             assert not is_current(reading, changed)
+
+    def test_a_selection_that_may_not_be_read_is_asked_again(self):
+        made = interface({"minMemberPath": "$r | length"}, references=[BY_LABELS])
+        reading = Reading(made, [work()], None, Lookup())
+        reading.derive(*reading.template_of(None), None)
+        assert not is_current(reading, Lookup(forbidden=["Other"]))
+        reading = Reading(made, [work()], None, Lookup(forbidden=["Other"]))
+        refused(reading.derive, *reading.template_of(None), None, retry=True)
+        assert not is_current(reading, Lookup())
 
     def test_an_absence_is_current_until_the_object_comes(self):
         owner, other = work(ref="other"), work("other", kind="Other", n=1)

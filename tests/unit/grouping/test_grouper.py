@@ -1,6 +1,7 @@
 """Pods in, gangs out: who is grouped, who is left alone, who can't be helped; and what is kept for the next time."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -148,10 +149,10 @@ class TestLeftAlone:
         owner["metadata"]["ownerReferences"] = pod("p", top)["metadata"]["ownerReferences"]
         found = grouped(TWO, [owner, top], [pod(notes=notes.get("pod"), role="head")], workloads=[owner, top])
         assert (found.groups, found.pods, found.problems) == ((), (), ())
-        title = {"pod": "Pod default/p", "owner": "Work default/w", "top": "Top default/t"}[who]
+        title = {"pod": "it", "owner": "Work default/w", "top": "Top default/t"}[who]
         assert found.alone == ((("default", "p"), f"{title} says {SKIP}"),)
 
-    @pytest.mark.parametrize("value", ["false", "", True, None])
+    @pytest.mark.parametrize("value", ["false", "", False, None])
     def test_only_the_word_true_says_so(self, value):
         assert grouped(TWO, [work()], [pod(notes={SKIP: value}, role="head")]).alone == ()
 
@@ -317,6 +318,17 @@ class TestAgain:
             keeper.group([*(pod(f"a{n}") for n in range(5)), *(pod(f"b{n}", work("v")) for n in range(5))])
         assert [owner["metadata"]["name"] for owner in derived] == ["w", "v"]
 
+    def test_a_minimum_does_not_rise_while_a_semi_preemptible_gang_runs(self):
+        """What is held is said, and nothing changes until something else does."""
+        made = interface({"minMemberPath": ".spec.n"})
+        labels = {"kai.scheduler/preemptibility": "semi-preemptible"}
+        there = existing(grouped(made, [work(n=2, labels=labels)], [pod()]))
+        there["default", NAME]["status"] = {"resourcesStatus": {"allocated": {"cpu": "1"}}}
+        found = grouped(made, [work(n=5, labels=labels)], [pod()], there)
+        assert [one.changed for one in found.groups] == [False]
+        (warning,) = found.warnings
+        assert warning.startswith("Work default/w: the minimum of the PodGroup stays as it is")
+
 
 class TestPreview:
     def test_a_workload_without_pods(self):
@@ -346,10 +358,14 @@ class TestPreview:
         found = grouped(TWO, [], [], workloads=[workload])
         assert (found.groups, found.problems) == ((), ())
 
-    def test_what_needs_a_pod_waits_in_silence(self):
+    def test_what_needs_a_pod_waits(self):
+        """That is no problem, and is said."""
         made = interface({"instanceKeyPaths": ".metadata.labels.k"})
         found = grouped(made, [work()], [], workloads=[work()])
         assert (found.groups, found.problems) == ((), ())
+        (said,) = found.later
+        assert said.startswith("Work default/w: ")
+        assert "no pod yet" in said
 
     def test_what_can_never_be_grouped_is_told(self):
         one = problem(grouped(interface({"minMemberPath": ".spec.n"}), [], [], workloads=[work(n=-1)]))
@@ -402,6 +418,15 @@ class TestTelling:
             found = grouped(made, [work()], list(order), explain=True)
             assert [[one.values for one in group.heard] for group in found.told_groups] == [[("0",)], [("1",)]]
 
+    def test_what_failed_is_told_the_same_whoever_came_first(self):
+        """Once for every trouble, although two instances have it."""
+        made = interface({"instanceKeyPaths": ".metadata.labels.k", "minMemberPath": ".spec.n"})
+        pods = [pod("a", k="0"), pod("b", k="1")]
+        found = [grouped(made, [work(n="x")], order, explain=True).told_groups for order in (pods, pods[::-1])]
+        assert found[0] == found[1]
+        (told,) = found[0]
+        assert [one.values for one in told.heard] == [("0",), ("x",)]
+
 
 @pytest.mark.parametrize("garbage", [None, 5, "text", [], {"a": []}], ids=str)
 @pytest.mark.parametrize("place", ["metadata", "spec", "status", "kind", "labels", "annotations", "ownerReferences"])
@@ -430,3 +455,38 @@ def test_hostile_podgroups_cost_nobody_else_anything(place, garbage):
     found = grouped(TWO, [work(n=1), other], pods, there)
     assert places(found)["b"] == ("pg-other-uid-other", "head")
     assert ("a" in places(found)) != any("a" in one.pods for one in found.problems)
+
+
+class TestWhatIsThere:
+    """A PodGroup that the grouper must not change takes the pods that have a place in it."""
+
+    def test_somebody_elses_tree(self):
+        there = {
+            ("default", NAME): {"metadata": {"name": NAME}, "spec": {"subGroups": [{"name": "head", "minMember": 1}]}}
+        }
+        found = grouped(TWO, [work()], [pod("a", role="head"), pod("b", role="worker")], there)
+        assert [(one.name, one.sub_group) for one in found.pods] == [("a", "head")]
+        one = problem(found)
+        assert (one.pods, one.retry) == (("b",), False)
+        assert "made by somebody else" in one.message
+        assert [made.changed for made in found.groups] == [False]
+
+    def test_somebody_elses_flat_one_takes_all(self):
+        there = {("default", NAME): {"metadata": {"name": NAME}, "spec": {"minMember": 1}}}
+        found = grouped(TWO, [work()], [pod("a", role="head"), pod("b", role="worker")], there)
+        assert [(one.name, one.sub_group) for one in found.pods] == [("a", ""), ("b", "")]
+        assert found.problems == ()
+
+    def test_ours_while_the_interface_is_broken(self):
+        """What runs keeps its gang and its place; who comes anew waits."""
+        first = grouped(TWO, [work()], [pod("a", role="head")])
+        (made,) = first.groups
+        member = pod("a", notes={"pod-group-name": NAME}, role="head", **{"kai.scheduler/subgroup-name": "head"})
+        registry = Registry(
+            [replace(interface({"minMember": 1}), built_in=True)], [], invalid={"works": (TWO.target, "bad")}
+        )
+        pods = [member, pod("b", role="worker")]
+        found = Grouper(registry, Objects([work(), *pods])).group(pods, {("default", NAME): made.document})
+        assert [(one.name, one.sub_group) for one in found.pods] == [("a", "head")]
+        assert [(one.document, one.changed) for one in found.groups] == [(made.document, False)]
+        assert (problem(found).pods, problem(found).retry) == (("b",), True)

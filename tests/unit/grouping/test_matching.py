@@ -15,22 +15,24 @@ def leaf(*bounds, name="leaf", span=None):
     return Node(name, name, "p", bounds=bounds, span=span)
 
 
-# Of each operator: whether it takes a pod with the value, with another, with an empty one, without, with no text.
-LABELS = [{"k": "a"}, {"k": "z"}, {"k": ""}, {}, {"k": 1}]
+# Of each operator: whether it takes a pod with one of the values, with others, an empty one, none, or no text.
+LABELS = [{"k": "a"}, {"k": "b"}, {"k": "z"}, {"k": ""}, {}, {"k": 1}]
 
 
 @pytest.mark.parametrize(
     ("condition", "taken"),
     [
-        pytest.param(bound("Equals", "a"), (1, 0, 0, 0, 0), id="Equals"),
-        pytest.param(bound("Equals", ""), (0, 0, 1, 0, 0), id="Equals nothing"),
-        pytest.param(bound("NotEquals", "a"), (0, 1, 1, 1, 1), id="NotEquals"),
-        pytest.param(bound("In", "a", "b"), (1, 0, 0, 0, 0), id="In"),
-        pytest.param(bound("In"), (0, 0, 0, 0, 0), id="In nothing"),
-        pytest.param(bound("NotIn", "a", "b"), (0, 1, 1, 1, 1), id="NotIn"),
-        pytest.param(bound("NotIn"), (1, 1, 1, 1, 1), id="NotIn nothing"),
-        pytest.param(bound("Exists"), (1, 1, 1, 0, 1), id="Exists"),
-        pytest.param(bound("DoesNotExist"), (0, 0, 0, 1, 0), id="DoesNotExist"),
+        pytest.param(bound("Equals", "a"), (1, 0, 0, 0, 0, 0), id="Equals"),
+        pytest.param(bound("Equals", ""), (0, 0, 0, 1, 0, 0), id="Equals nothing"),
+        pytest.param(bound("NotEquals", "a"), (0, 1, 1, 1, 1, 1), id="NotEquals"),
+        pytest.param(bound("In", "a", "b"), (1, 1, 0, 0, 0, 0), id="In"),
+        pytest.param(bound("In", "b"), (0, 1, 0, 0, 0, 0), id="In one"),
+        pytest.param(bound("In"), (0, 0, 0, 0, 0, 0), id="In nothing"),
+        pytest.param(bound("NotIn", "a", "b"), (0, 0, 1, 1, 1, 1), id="NotIn"),
+        pytest.param(bound("NotIn", "b"), (1, 0, 1, 1, 1, 1), id="NotIn one"),
+        pytest.param(bound("NotIn"), (1, 1, 1, 1, 1, 1), id="NotIn nothing"),
+        pytest.param(bound("Exists"), (1, 1, 1, 1, 0, 1), id="Exists"),
+        pytest.param(bound("DoesNotExist"), (0, 0, 0, 0, 1, 0), id="DoesNotExist"),
     ],
 )
 def test_conditions(condition, taken):

@@ -3,12 +3,13 @@
 import pytest
 
 from muster.api.interface import Defaults
-from muster.grouping.metadata import Derived, Said, derived, nearest, place, plain, texts, title
+from muster.grouping.metadata import Derived, Said, derived, nearest, place, plain, texts
+from muster.grouping.owners import identity_of
 from muster.grouping.trouble import Trouble
 
 K = "kai.scheduler/"
 CLASSES = {"train", "build", "inference", "high"}
-NOTHING = Derived("dq", "train", "", None, None, {}, {}, frozenset(), ())
+NOTHING = Derived("dq", "train", "", None, None, {}, {}, frozenset({"priority_class_name"}), ())
 
 
 def thing(kind: str = "Job", labels: object = None, annotations: object = None, **spec: object) -> dict:
@@ -39,7 +40,7 @@ def test_nobody_says_anything():
 
 
 @pytest.mark.parametrize(
-    ("owners", "pod", "queue", "from_pod"),
+    ("owners", "pod", "queue", "weak"),
     [
         ([{K + "queue": "a"}, {K + "queue": "b"}], {K + "queue": "c"}, "a", False),
         ([{}, {K + "queue": "b"}], {K + "queue": "c"}, "b", False),
@@ -59,10 +60,10 @@ def test_nobody_says_anything():
         ([{K + "queue": "", "project": "p"}], {}, "dq", False),
     ],
 )
-def test_queue(owners, pod, queue, from_pod):
+def test_queue(owners, pod, queue, weak):
     """The queue label, even an empty one; then the project, with the node pool of the pod; then the default."""
     found = ask([thing(f"Kind{index}", labels) for index, labels in enumerate(owners)], thing("Pod", pod))
-    assert (found.queue, "queue" in found.from_pod) == (queue, from_pod)
+    assert (found.queue, "queue" in found.weak) == (queue, weak)
     assert found.warnings == ()
 
 
@@ -71,29 +72,29 @@ def test_queue_without_a_pod():
 
 
 @pytest.mark.parametrize(
-    ("owners", "label", "spec", "defaults", "expected", "from_pod", "warned"),
+    ("owners", "label", "spec", "defaults", "expected", "weak", "warned"),
     [
         (["build", "high"], "high", "high", ["high"], "build", False, 0),
         ([None, "build"], "high", "high", ["high"], "build", False, 0),
         ([None], "build", "high", ["high"], "build", True, 0),
         ([None], None, "build", ["high"], "build", True, 0),
-        ([None], None, None, ["build", "high"], "build", False, 0),
-        ([None], None, None, ["", "high"], "high", False, 0),
-        ([None], None, None, [], "train", False, 0),
-        ([""], "", "", [""], "train", False, 0),
+        ([None], None, None, ["build", "high"], "build", True, 0),
+        ([None], None, None, ["", "high"], "high", True, 0),
+        ([None], None, None, [], "train", True, 0),
+        ([""], "", "", [""], "train", True, 0),
         (["no", "build"], None, None, [], "build", False, 1),
-        (["no", "not"], "nope", "never", ["nil", "high"], "high", False, 5),
+        (["no", "not"], "nope", "never", ["nil", "high"], "high", True, 5),
         (["no"], "high", None, [], "high", True, 1),
         (["no"], "nope", "high", [], "high", True, 2),
     ],
 )
-def test_priority(owners, label, spec, defaults, expected, from_pod, warned):
+def test_priority(owners, label, spec, defaults, expected, weak, warned):
     """One that does not exist is passed over with a warning, and the next is asked."""
     pod = thing("Pod", {} if label is None else {"priorityClassName": label}, priorityClassName=spec)
     found = ask(
         labelled("priorityClassName", *owners), pod, [Defaults(priority_class_name=name) for name in defaults], CLASSES
     )
-    assert (found.priority_class_name, "priority_class_name" in found.from_pod) == (expected, from_pod)
+    assert (found.priority_class_name, "priority_class_name" in found.weak) == (expected, weak)
     assert len(found.warnings) == warned
     # When nobody knows which there are, the first one counts.
     anything = next((name for name in (*owners, label, spec, *defaults) if name), "train")
@@ -130,22 +131,22 @@ def test_warnings_about_priority():
 
 @pytest.mark.parametrize("read", [labelled, noted], ids=["label", "annotation"])
 @pytest.mark.parametrize(
-    ("owners", "pod", "default", "expected", "from_pod", "warned"),
+    ("owners", "pod", "default", "expected", "weak", "warned"),
     [
         (["preemptible", "non-preemptible"], "non-preemptible", "", "preemptible", False, 0),
         ([None, "semi-preemptible"], "non-preemptible", "", "semi-preemptible", False, 0),
         ([None], "non-preemptible", "preemptible", "non-preemptible", True, 0),
-        ([None], None, "preemptible", "preemptible", False, 0),
+        ([None], None, "preemptible", "preemptible", True, 0),
         ([None], None, "", "", False, 0),
         (["Preemptible", "yes"], "", "", "", False, 2),
         (["yes"], "preemptible", "", "preemptible", True, 1),
-        (["yes"], None, "semi-preemptible", "semi-preemptible", False, 1),
+        (["yes"], None, "semi-preemptible", "semi-preemptible", True, 1),
     ],
 )
-def test_preemptibility(read, owners, pod, default, expected, from_pod, warned):
+def test_preemptibility(read, owners, pod, default, expected, weak, warned):
     *sources, guest = read(K + "preemptibility", *owners, pod)
     found = ask(sources, guest, [Defaults(), Defaults(preemptibility=default), Defaults(preemptibility="")])
-    assert (found.preemptibility, "preemptibility" in found.from_pod) == (expected, from_pod)
+    assert (found.preemptibility, "preemptibility" in found.weak) == (expected, weak)
     assert len(found.warnings) == warned
     hint = "write preemptible, non-preemptible or semi-preemptible; it is passed over"
     assert all(one.endswith(f": {hint}") for one in found.warnings)
@@ -170,7 +171,7 @@ def test_the_outermost_default_counts():
     [("preemption-delay", "preemption_delay"), ("staleness-grace-period", "staleness_grace_period")],
 )
 @pytest.mark.parametrize(
-    ("owners", "pod", "expected", "from_pod", "warned"),
+    ("owners", "pod", "expected", "weak", "warned"),
     [
         (["1m", "2m"], "3m", "1m", False, 0),
         ([None, "2m"], "3m", "2m", False, 0),
@@ -184,13 +185,13 @@ def test_the_outermost_default_counts():
         (["9" * 5000 + "s"], None, None, False, 1),
     ],
 )
-def test_durations(key, field, owners, pod, expected, from_pod, warned):
+def test_durations(key, field, owners, pod, expected, weak, warned):
     """One that is none is passed over with a warning."""
     *sources, guest = noted(K + key, *owners, pod)
     found = ask(sources, guest)
-    assert (getattr(found, field), field in found.from_pod) == (expected, from_pod)
+    assert (getattr(found, field), field in found.weak) == (expected, weak)
     assert len(found.warnings) == warned
-    assert found._replace(**{field: None}, annotations={}, from_pod=frozenset(), warnings=()) == NOTHING
+    assert found._replace(**{field: None}, annotations={}, weak=NOTHING.weak, warnings=()) == NOTHING
 
 
 def test_only_the_grace_period_may_be_negative():
@@ -222,9 +223,9 @@ def test_labels_are_passed_on():
     near, far = thing("A", {"a": "1", "b": "1"}), thing("B", {"b": "2", "c/d": "2", "empty": ""})
     found = ask([near, far], thing("Pod", {"user": "me", "x": "y"}))
     assert found.labels == {"a": "1", "b": "1", "c/d": "2", "empty": "", "user": "me"}
-    assert found.from_pod == {"labels"}
+    assert found.weak == {"labels", "priority_class_name"}
     found = ask([near, thing("B", {"user": "they"})], thing("Pod", {"user": "me"}))
-    assert (found.labels["user"], found.from_pod) == ("they", frozenset())
+    assert (found.labels["user"], found.weak) == ("they", NOTHING.weak)
 
 
 def test_annotations_are_passed_on():
@@ -233,9 +234,9 @@ def test_annotations_are_passed_on():
     far = thing("B", None, {K + "topology": "far", K + "min-member.root.x": "2", "kai.schedulers/x": "1", "users": "x"})
     found = ask([near, far], thing("Pod", None, {"user": "me", K + "topology": "pod", K + "x": "y"}))
     assert found.annotations == {K + "topology": "near", K + "min-member.root.x": "2", "user": "me"}
-    assert found.from_pod == {"annotations"}
+    assert found.weak == {"annotations", "priority_class_name"}
     found = ask([thing("B", None, {"user": "they"})], thing("Pod", None, {"user": "me"}))
-    assert (found.annotations, found.from_pod) == ({"user": "they"}, frozenset())
+    assert (found.annotations, found.weak) == ({"user": "they"}, NOTHING.weak)
 
 
 @pytest.mark.parametrize(
@@ -291,24 +292,24 @@ def test_a_pod_that_owns_its_podgroup():
         staleness_grace_period="2m",
         labels={K + "queue": "owner", "a": "owner", "b": "pod", "user": "me", K + "node-pool": "np"},
         annotations={K + "preemption-delay": "5m", K + "staleness-grace-period": "2m"},
-        from_pod=frozenset(),
+        weak=frozenset(),
         warnings=(),
     )
     pod["metadata"]["labels"].pop(K + "queue")
     found = ask([pod, thing("Deployment", {"project": "p"})], dict(pod))
-    assert (found.queue, found.labels["b"], found.from_pod) == ("p-np", "pod", frozenset())
+    assert (found.queue, found.labels["b"], found.weak) == ("p-np", "pod", frozenset())
 
 
 def test_a_pod_is_known_by_its_uid():
     """The same object read twice is one; two without a uid are not."""
     pod = thing("Pod", {"a": "b"})
     assert ask([{**pod}], pod).labels == {"a": "b"}
-    assert ask([{**pod}], pod).from_pod == frozenset()
+    assert ask([{**pod}], pod).weak == NOTHING.weak
     for one, other in (("", ""), (None, None), ("a", "b"), ("a", ""), ("", "b")):
         owner = {"metadata": {"uid": one, "labels": {"c": "d"}}}
         found = ask([owner], {"metadata": {"uid": other, "labels": {K + "queue": "q"}}})
-        assert (found.labels, found.queue, found.from_pod) == ({"c": "d"}, "q", {"queue"})
-    assert ask([{"metadata": None}], pod).from_pod == ask([pod], {"metadata": None}).from_pod == frozenset()
+        assert (found.labels, found.queue, found.weak) == ({"c": "d"}, "q", {"queue", "priority_class_name"})
+    assert ask([{"metadata": None}], pod).weak == ask([pod], {"metadata": None}).weak == NOTHING.weak
 
 
 def test_the_same_warning_is_given_once():
@@ -335,7 +336,7 @@ def test_hostile_metadata(metadata):
     hostile = {"kind": 3, "metadata": metadata, "spec": []}
     assert ask([hostile], {"metadata": metadata, "spec": None}) == NOTHING
     assert ask([hostile], hostile) == NOTHING
-    assert title(hostile) == "object without a name"
+    assert identity_of(hostile).title == "object without a name"
 
 
 @pytest.mark.parametrize(
@@ -376,7 +377,7 @@ def test_a_priority_in_the_spec_that_is_no_text():
     ],
 )
 def test_title(source, expected):
-    assert title(source) == expected
+    assert identity_of(source).title == expected
 
 
 def test_words_for_a_place():
@@ -426,3 +427,18 @@ def test_a_name():
     with pytest.raises(Trouble) as caught:
         Said(thing(), "k", "abcd").name(3)
     assert caught.value.hint == "write at most 3 characters"
+
+
+def test_a_class_that_a_field_of_the_workload_gives_is_the_workloads_own():
+    """It comes behind labels and pods, before defaults, and a PodGroup follows it."""
+    found = derived(
+        [thing()], None, [Defaults(priority_class_name="high")], classes=None, default_queue="dq", given_class="x"
+    )
+    assert (found.priority_class_name, found.weak) == ("x", frozenset())
+    wrong = derived([thing()], None, [], classes={"train"}, default_queue="dq", given_class="x")
+    assert (wrong.priority_class_name, wrong.weak, len(wrong.warnings)) == ("train", NOTHING.weak, 1)
+    labelled_one = thing(labels={"priorityClassName": "own"})
+    assert (
+        derived([labelled_one], None, [], classes=None, default_queue="dq", given_class="x").priority_class_name
+        == "own"
+    )

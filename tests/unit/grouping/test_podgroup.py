@@ -36,7 +36,7 @@ def wanted(owner, made=MADE, a_pod=None, top=None):
     """The PodGroup as it should be, and the fields that only the pod said."""
     gang = blueprint(made, owner, a_pod)
     said = derived(gang.sources, a_pod, [], classes=None, default_queue="default-queue")
-    return document_of(gang, said, name_of(gang, made), "default", top or owner), said.from_pod
+    return document_of(gang, said, name_of(gang, made), "default", top or owner), said.weak
 
 
 def groups(*pairs, level="rack", **more):
@@ -177,9 +177,9 @@ def made_before(*pairs, **fields):
     return document | {"status": {"phase": "Running"}}
 
 
-def brought(existing, *pairs, from_pod=NOBODY, **fields):
+def brought(existing, *pairs, weak=NOBODY, **fields):
     before = copy.deepcopy(existing)
-    found = merged(existing, wanted(work(**groups(*pairs, **fields)))[0], from_pod)
+    found = merged(existing, wanted(work(**groups(*pairs, **fields)))[0], weak)
     assert existing == before, "what is there is not changed in place"
     return found
 
@@ -203,6 +203,21 @@ RACK, ZONE = {"requiredTopologyLevel": "rack"}, {"requiredTopologyLevel": "zone"
 
 
 class TestMerging:
+    def test_an_older_spelling_of_the_structure_goes(self):
+        existing = made_before(("a", 1), ("b", 2))
+        existing["spec"]["subgroups"] = existing["spec"].pop("subGroups")
+        found = brought(existing, ("a", 1), ("b", 2))
+        assert "subgroups" not in found["spec"]
+        assert [one["name"] for one in found["spec"]["subGroups"]] == ["a", "b"]
+
+    def test_constraints_beside_the_tree_forget_subgroups_that_went(self):
+        existing = made_before(("a", 1), ("b", 2))
+        sets = [{"subGroups": ["a", "b"], "constraint": RACK}, {"subGroups": ["a"], "constraint": ZONE}]
+        existing["spec"]["topologyConstraints"] = {"subGroups": {"a": RACK, "b": ZONE}, "subGroupSets": sets}
+        left = {"subGroups": {"b": ZONE}, "subGroupSets": [{"subGroups": ["b"], "constraint": RACK}]}
+        assert brought(existing, ("b", 2))["spec"]["topologyConstraints"] == left
+        assert "topologyConstraints" not in brought(existing, ("c", 2))["spec"]
+
     def test_nothing_changes_nothing(self):
         """It is the very object, also when it came back from the server with more in it."""
         existing = made_before(("a", 2), ("b", 3), m=1, level="rack")
@@ -327,6 +342,14 @@ class TestConstraintsThatAreThere:
         edit(existing, "a", RACK)
         assert rule(brought(existing, ("a", 2), level="block"), "a") == {"requiredTopologyLevel": "block"}
 
+    def test_an_edit_stays_one_when_the_workload_comes_to_agree(self):
+        existing = made_before(("a", 1))
+        for name in ("", "a"):
+            edit(existing, name, ZONE)
+        existing = brought(existing, ("a", 2), level="zone")
+        found = brought(existing, ("a", 3), level="block")
+        assert (rule(found), rule(found, "a")) == (ZONE, ZONE)
+
     def test_an_annotation_of_the_workload_changes_them(self):
         """The same way through `kai.scheduler/topology-required.<path>`: on, changed, off."""
 
@@ -404,6 +427,7 @@ class TestMinimumsOfARunningGang:
         [
             pytest.param({"status": {}}, id="that does not run"),
             pytest.param({"spec": {"minMember": 1}}, id="that is not semi-preemptible"),
+            pytest.param({"metadata": {"name": "a"}}, id="that somebody else made"),
         ],
     )
     def test_any_other(self, change):
@@ -446,15 +470,15 @@ class TestWhatOnlyAPodSaid:
     )
     def test_another_pod_does_not_change_it(self, first, second):
         existing, _ = self.of(**copy.deepcopy(first))
-        other, from_pod = self.of(**copy.deepcopy(second))
+        other, weak = self.of(**copy.deepcopy(second))
         assert other != existing
-        assert from_pod
-        assert merged(existing, other, from_pod) is existing
+        assert weak
+        assert merged(existing, other, weak) is existing
 
     def test_where_nothing_is_it_comes(self):
         existing, _ = self.of()
-        other, from_pod = self.of(labels={"kai.scheduler/preemptibility": "preemptible", "user": "a"})
-        found = merged(existing, other, from_pod)
+        other, weak = self.of(labels={"kai.scheduler/preemptibility": "preemptible", "user": "a"})
+        found = merged(existing, other, weak)
         assert found["spec"]["preemptibility"] == "preemptible"
         assert found["metadata"]["labels"] == {"user": "a"}
 
@@ -462,9 +486,9 @@ class TestWhatOnlyAPodSaid:
         """The pod's user stays; what the workload says itself changes all the same."""
         existing, _ = self.of(work(labels={"app": "a"}, notes={"kai.scheduler/x": "a"}, **groups(("a", 1))),
                               labels={"user": "p"}, notes={"user": "p"})  # fmt: skip
-        other, from_pod = self.of(work(labels={"app": "b"}, notes={"kai.scheduler/x": "b"}, **groups(("a", 1))),
+        other, weak = self.of(work(labels={"app": "b"}, notes={"kai.scheduler/x": "b"}, **groups(("a", 1))),
                                   labels={"user": "q"}, notes={"user": "q"})  # fmt: skip
-        found = merged(existing, other, from_pod)
+        found = merged(existing, other, weak)
         assert found["metadata"]["labels"] == {"app": "b", "user": "p"}
         assert found["metadata"]["annotations"]["kai.scheduler/x"] == "b"
         assert found["metadata"]["annotations"]["user"] == "p"

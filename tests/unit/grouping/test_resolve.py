@@ -6,10 +6,11 @@ import re
 import pytest
 
 from muster.api.interface import DEFAULT, GROUP, HANDOFF, SKIP, Defaults, KindReference
+from muster.grouping.metadata import INTERFACE_ANNOTATION as ANNOTATION
 from muster.grouping.model import Interface, Template
 from muster.grouping.owners import Link
 from muster.grouping.registry import Registry
-from muster.grouping.resolve import ANNOTATION, resolve
+from muster.grouping.resolve import resolve
 from muster.grouping.trouble import Trouble
 
 VERSIONS = {
@@ -196,8 +197,24 @@ class TestUsersAndCatalog:
 
     def test_a_kind_that_stands_twice_is_told_about_once(self):
         chain = (link("StatefulSet", "a"), link("StatefulSet", "b"), link("Pod"))
-        invalid = {"broken": (KindReference(group="apps", kind="StatefulSet"), "bad")}
-        assert len(resolve(chain, Registry([], [], invalid=invalid)).warnings) == 1
+        target = KindReference(group="apps", kind="StatefulSet")
+        handing = Interface(name="statefulset", target=target, action="Handoff", built_in=True)
+        assert len(resolve(chain, Registry([handing], [], invalid={"broken": (target, "bad")})).warnings) == 1
+
+    def test_an_invalid_one_that_nobody_replaces_holds_the_workload(self):
+        """Without it each pod would be a gang of its own, and start alone."""
+        target = KindReference(group="ray.io", kind="RayCluster")
+        with pytest.raises(Trouble) as caught:
+            resolve(RAY_CHAIN, Registry([], [], invalid={"broken": (target, "bad let")}))
+        assert caught.value.retry
+        assert "broken" in caught.value.message
+
+    def test_a_catalog_s_one_stands_in_for_it_and_tells(self):
+        target = KindReference(group="ray.io", kind="RayCluster")
+        found = resolve(RAY_CHAIN, Registry(RAY_CATALOG, [], invalid={"broken": (target, "bad let")}))
+        assert "broken" in found.broken
+        other = Interface(name="other", target=target, action="Skip")
+        assert not resolve(RAY_CHAIN, Registry(RAY_CATALOG, [other], invalid={"broken": (target, "bad")})).broken
 
     def test_kinds_below_the_one_that_decides_are_not_told_about(self):
         invalid = {"broken": (KindReference(kind="Pod"), "bad")}

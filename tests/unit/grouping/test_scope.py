@@ -135,6 +135,7 @@ class TestText:
         assert trouble.message == '.mixed[] gives several values that differ: "b", "1", "true", "0.5"'
         assert trouble.hint
         assert trouble.path == "spec.here"
+        refused(scope().text, question(".text, .same[]"))
 
     @pytest.mark.parametrize("path", [".object", ".counts"])
     def test_only_plain_values_are_texts(self, path):

@@ -2,9 +2,9 @@
 
 import re
 
-from muster.api.documents import shown
+from muster.api.documents import child_path, shown
 from muster.api.interface import (
-    EXPRESSION_STARTS,
+    FORBIDDEN_KINDS,
     GROUP,
     Component,
     GroupTemplate,
@@ -12,11 +12,12 @@ from muster.api.interface import (
     MatchExpression,
     PodClassifier,
     ResourceInterface,
+    is_expression,
 )
 from muster.api.validation.violation import Report
 
+_LABEL_KEY = re.compile(r"(?:[a-z0-9][-a-z0-9.]{0,252}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _FOREACH = re.compile(r".*\S\s+as\s+\$[A-Za-z_][A-Za-z0-9_]*\s*", re.DOTALL)
-_FORBIDDEN_TARGETS = ("Secret", "ConfigMap")
 # How people write the group of core kinds, which is empty.
 _CORE_GROUPS = ("", "v1", "core")
 _RESERVED_UNMATCHED = ("", "Error", "Ignore")
@@ -26,7 +27,7 @@ def check_interface(interface: ResourceInterface, report: Report) -> None:
     """Targets, references, and every entry of the tree of components."""
     spec = interface.spec
     _check_group(spec.target_gvk, "spec.targetGVK", report)
-    if spec.target_gvk.group in _CORE_GROUPS and spec.target_gvk.kind in _FORBIDDEN_TARGETS:
+    if spec.target_gvk.group in _CORE_GROUPS and spec.target_gvk.kind in FORBIDDEN_KINDS:
         message = f"{spec.target_gvk.kind} is no target: its content could leak into names and labels"
         report.error("spec.targetGVK.kind", message, "target the kind that owns the pods")
     if spec.action not in ("", GROUP) and spec.gang_scheduling is not None:
@@ -45,7 +46,7 @@ def check_interface(interface: ResourceInterface, report: Report) -> None:
         if (reference.lookup is None) == (reference.list_ is None) and not unread:
             report.error(path, "needs either lookup or list", "lookup finds one object by name, list all by labels")
         _check_group(reference.gvk, f"{path}.gvk", report)
-        if reference.gvk.group in _CORE_GROUPS and reference.gvk.kind in _FORBIDDEN_TARGETS:
+        if reference.gvk.group in _CORE_GROUPS and reference.gvk.kind in FORBIDDEN_KINDS:
             report.error(f"{path}.gvk.kind", f"{reference.gvk.kind} can't be read by expressions", "use another object")
     names: dict[str, int] = {}
     for index, template in enumerate(spec.gang_scheduling.pod_groups if spec.gang_scheduling else []):
@@ -67,8 +68,7 @@ def _check_group(kind: KindReference, path: str, report: Report) -> None:
 def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
     if template.subgroups is not None and template.members is not None:
         report.error(f"{path}.members", "subgroups and members are both set", "keep subgroups only")
-    field = "members" if template.members is not None and template.subgroups is None else "subgroups"
-    components = (template.members if field == "members" else template.subgroups) or []
+    field, components = template.tree
     if field == "members":
         report.warn(f"{path}.members", "is the older spelling of subgroups", "write subgroups")
     _check_once(template, path, "min_member", "minMember", report)
@@ -110,7 +110,8 @@ def _check_pods(entry: GroupTemplate | Component, path: str, branch: str, report
 
 def _check_keys(template: GroupTemplate, path: str, report: Report) -> None:
     """Members that tell instances apart do it all in one way, for they are in one PodGroup."""
-    members = (template.members or []) if template.subgroups is None else []
+    field, components = template.tree
+    members = components if field == "members" else []
     keys = [_listed(member.group_by_key_paths) for member in members]
     for index, one in enumerate(keys):
         if one != keys[0]:
@@ -134,7 +135,7 @@ def _check_unmatched(name: str, components: list[Component], path: str, report: 
         entry = waiting.pop()
         if entry.component_name == name:
             unknown, branch = False, branch or bool(entry.subgroups)
-        elif entry.component_name.startswith(EXPRESSION_STARTS):
+        elif is_expression(entry.component_name):
             # It may come to be called so.
             unknown = False
         waiting.extend(entry.subgroups)
@@ -200,7 +201,7 @@ def _check_component(entry: Component, path: str, alone: bool, report: Report) -
 
 def _check_count(value: int | str | None, path: str, report: Report) -> None:
     """A literal is a whole number that is not negative; everything else starts like an expression."""
-    if isinstance(value, str) and value[:1] in EXPRESSION_STARTS and value:
+    if isinstance(value, str) and is_expression(value):
         return
     if value is not None and not re.fullmatch(r"[0-9]{1,9}", str(value)):
         hint = "write 0 or more, or an expression such as .spec.replicas"
@@ -216,11 +217,23 @@ def _check_once(entry: GroupTemplate | Component, path: str, field: str, name: s
 def _check_classifier(classifier: PodClassifier, path: str, report: Report) -> None:
     if not classifier.match_labels and not classifier.match_expressions and not report.unread(path):
         report.error(path, "matches every pod", "write matchLabels or matchExpressions")
+    for key in classifier.match_labels:
+        _check_key(key, child_path(f"{path}.matchLabels", key), report)
     for index, expression in enumerate(classifier.match_expressions):
         _check_expression(expression, f"{path}.matchExpressions[{index}]", report)
 
 
+def _check_key(key: str, path: str, report: Report) -> None:
+    if key and not _LABEL_KEY.fullmatch(key):
+        report.error(path, f"{shown(key)} is no label key: no pod carries it", "write it as example.com/name")
+
+
 def _check_expression(expression: MatchExpression, path: str, report: Report) -> None:
+    _check_key(expression.key, f"{path}.key", report)
+    for value in (expression.value, *(expression.values or ())):
+        if value is not None and is_expression(value):
+            hint = "write valuePath for an expression"
+            report.warn(path, f"{shown(value)} is taken as it stands, and no label has such a value", hint)
     one, many, by_path = expression.value is not None, expression.values is not None, expression.value_path is not None
     if expression.operator in ("Exists", "DoesNotExist"):
         if one or many or by_path:

@@ -79,6 +79,8 @@ _INSTEAD = {
     "utf8bytelength": "use length",
     "toarray": "use [ … ]",
 }
+# Words of jq that are not in the language, each with what to write instead.
+REFUSED = frozenset({*_WORDS, *_INSTEAD})
 _ALL = "the functions are " + " ".join(FUNCTIONS)
 
 

@@ -158,7 +158,7 @@ class _Changes:
             self._wrong(order, "holds pods and has no subgroups", MIN_MEMBER)
         count = order.said.whole(_least(node))
         if count > len(node.children):
-            self._cut_down(order, len(node.children), "subgroups")
+            self._cut_down(order, len(node.children), "subgroup")
         node.minimum = count if count < len(node.children) else None
         if id(node) in self.cut:
             for segment in node.children:
@@ -169,11 +169,12 @@ class _Changes:
             self._wrong(order, "has subgroups, and pods are counted in leaves", MIN_SUB_GROUP)
         node.minimum = order.said.whole(_least(node))
         if node.replicas is not None and node.minimum > node.replicas:
-            self._cut_down(order, node.replicas, "pods")
+            self._cut_down(order, node.replicas, "pod")
             node.minimum = node.replicas
 
     def _cut_down(self, order: _Order, most: int, what: str) -> None:
-        self._warnings.append(f"{order.said}, but {order.path} has {most} {what}: {most} is used")
+        here = f"{most} {what}{'' if most == 1 else 's'}{' at a time' if what == 'pod' else ''}"
+        self._warnings.append(f"{order.said}, but {order.path} has {here}: {most} is used")
 
     def _wrong(self, order: _Order, why: str, verb: str) -> None:
         raise Trouble(f"{order.said}, but {order.path} {why}", f"write {PREFIX}{verb}.{order.path}")

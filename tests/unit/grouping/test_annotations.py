@@ -175,7 +175,7 @@ def test_minimum_of_a_flat_gang(annotations, warned, minimum):
     assert root == flat(replicas=4, minimum=minimum)
     key = next(iter(annotations))
     assert warnings == (
-        [f'Job n/job: the annotation {K}{key} is "5", but root has 4 pods: 4 is used'] if warned else []
+        [f'Job n/job: the annotation {K}{key} is "5", but root has 4 pods at a time: 4 is used'] if warned else []
     )
 
 
@@ -475,7 +475,7 @@ def test_one_segment_by_its_path():
         "segment-topology-preferred-placement": "spine",
     }
     (warning,) = finish(root, [workload(notes)])
-    assert warning.endswith("root.worker.worker-2 has 2 pods: 2 is used")
+    assert warning.endswith("root.worker.worker-2 has 2 pods at a time: 2 is used")
     assert minimums_of(root.children[1]) == (2, [1, 3, 2])
     assert [node.hold for node in root.children[1].children] == [
         Hold("", "rack", "spine"),

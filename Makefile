@@ -63,8 +63,9 @@ bench: $(READY) ## the benchmark table
 fix: $(READY) ## format, and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
 
-crds: $(READY) ## write deploy/crds.yaml again from the structs
+crds: $(READY) ## write deploy/crds.yaml and the chart again from the structs
 	@$(BIN)/muster crds > deploy/crds.yaml
+	@$(BIN)/python deploy/chart.py
 
 lock: ## write requirements.lock again: newest versions, no hosts
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

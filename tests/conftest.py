@@ -21,3 +21,6 @@ def _nobodys_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens to be set in the terminal does not reach the tests."""
     for name in [name for name in os.environ if name.startswith("MUSTER_")]:
         monkeypatch.delenv(name)
+    # Nor does anybody's cluster.
+    monkeypatch.setenv("KUBECONFIG", os.devnull + "/none")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

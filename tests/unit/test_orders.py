@@ -72,3 +72,18 @@ def test_a_nomination_is_written_once_and_taken_back_when_it_is_over():
     world.apply(structs.replace(facts.pod, status=structs.replace(facts.pod.status, nominated_node_name="n")))
     plan, _ = schedule(builder.build(ns(0)))
     assert orders_of(plan, world).nominations == (NominateOrder(KEY, "uid-Pod-g", ""),)
+
+
+def test_nobody_looks_again_at_what_stands_as_it_stood():
+    """What was told is remembered by gang and outcome; a gang that is made anew is looked at again."""
+    told = {}
+    documents = documents_of(merged({"nodes": [{"name": "n", "gpus": 0}]}, WAITS))
+    world = world_of(documents)
+    builder = Builder(world)
+    found = []
+    for second in (0, 1, 2):
+        plan, _ = schedule(builder.build(ns(second)))
+        found.append(len(orders_of(plan, world, (), told).statuses))
+        if second == 1:
+            world.apply(world.groups[KEY])
+    assert found == [1, 0, 1]

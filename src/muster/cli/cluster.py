@@ -1,12 +1,13 @@
-"""A cluster out of files: documents become a World that can be planned, with what-ifs applied. For `plan`, `snapshot`,
-`replay` and all that looks at a cluster offline.
+"""A cluster out of files, or the live one: documents become a World that can be planned, with what-ifs applied. For
+`plan`, `explain`, `snapshot`, `replay` and all that looks at a cluster without changing it.
 """
 
 import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -22,18 +23,23 @@ from muster.api.validation import ERROR, Judgement, Violation
 from muster.cli.files import Source, read_objects
 from muster.cli.grouping import NOTHING, groupable
 from muster.cli.judging import Checked, about_warnings, check_all, name_of, plural
+from muster.cli.options import Server, is_live
 from muster.config import Config
 from muster.decisions.plan import DRAIN, Evict
 from muster.errors import UsageError
 from muster.grouping.grouper import Assignment, Grouping
+from muster.grouping.owners import Objects
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
 from muster.snapshot.build import Builder
 from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, key_of, unread_amount_of
 
+NewLookup = Callable[[], Objects]
+
 # Of these a file may hold ten thousands.
 _MANY = (Pod, Node)
 _MOST_PROBLEMS = 5
+INPUT, CLUSTER = "the input", "the cluster"
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,10 @@ class Loaded:
     owners: frozenset[str] = frozenset()
     # The cluster as it is, when the other one is what if.
     before: World | None = None
+    # Where it was read, in words.
+    place: str = INPUT
+    # The namespace of what names none.
+    home: str = DEFAULT_NAMESPACE
 
     @property
     def wrong(self) -> list[Checked]:
@@ -68,34 +78,85 @@ class WhatIf(NamedTuple):
 
 
 def load(
-    names: Sequence[str], config: Config, what_if: WhatIf | None = None, *, strict: bool = True, compare: bool = False
+    names: Sequence[str],
+    config: Config,
+    what_if: WhatIf | None = None,
+    *,
+    strict: bool = True,
+    compare: bool = False,
+    server: Server | None = None,
 ) -> Loaded:
-    """The cluster that the files hold; to `compare`, also without the what-if. One bad document never costs another.
+    """The cluster that the files hold, or without files the one of a server; to `compare`, also without the what-if.
 
-    Raises UsageError when a file is not there, or a what-if names nothing.
+    One bad document never costs another. Raises UsageError when a file is not there, or a what-if names nothing;
+    ApiError when the server can't be asked.
     """
     what_if = what_if or WhatIf()
+    live = server is not None and is_live(names, server)
+    # An API server gives only fields that it knows, and others may know more than we do.
+    strict = strict and not live
     world = World(config.scheduler_names)
     before = World(config.scheduler_names) if compare and any(what_if) else None
     with _collector_at_rest():
-        sources = read_objects(names, config.input)
+        coming = read_objects(what_if.add, config.input) if what_if.add else []
+        lookup: NewLookup | None = None
+        told: list[str] = []
+        home = DEFAULT_NAMESPACE
+        if live and server is not None:
+            sources, told, lookup, coming, home = _live(server, config, coming)
+        else:
+            sources = read_objects(names, config.input)
         given = len(sources)
-        sources += read_objects(what_if.add, config.input) if what_if.add else []
+        sources += coming
         judged = check_all([one for one in sources if not _is_one_of_many(one)], config, strict=strict)
         reading = _Reading(world, before, judged)
         for number, source in enumerate(sources):
             reading.take(source, added=number >= given)
-        grouped = _group(world, sources, judged, config)
+        grouped = _group(world, sources, judged, config, lookup)
         if before is not None:
-            _group(before, sources[:given], judged, config)
-    coming = {name_of(source.value)[::-1] for source in sources[given:] if _is_one_of_many(source)}
-    added = reading.added | {(pod.namespace, pod.pod_group) for pod in grouped.pods if pod[:2] in coming}
-    notes = (*_about_input(reading), *_about_groups(grouped))
-    loaded = Loaded(config, world, reading.checked, notes, frozenset(added), owners=grouped.kinds, before=before)
+            _group(before, sources[:given], judged, config, lookup)
+    pods = {name_of(source.value)[::-1] for source in coming if _is_one_of_many(source)}
+    added = reading.added | {(pod.namespace, pod.pod_group) for pod in grouped.pods if pod[:2] in pods}
+    notes = (*told, *_about_input(reading), *_about_groups(grouped))
+    loaded = Loaded(
+        *(config, world, reading.checked, notes, frozenset(added)),
+        owners=grouped.kinds,
+        before=before,
+        place=CLUSTER if live else INPUT,
+        home=home,
+    )
     return assume(loaded, what_if)
 
 
-def _group(world: World, sources: Sequence[Source], judged: Sequence[Checked], config: Config) -> Grouping:
+class _Live(NamedTuple):
+    """The objects of a server, what to say about them, and how owners are found among them; what comes besides."""
+
+    sources: list[Source]
+    notes: list[str]
+    lookup: NewLookup
+    coming: list[Source]
+    home: str
+
+
+def _live(server: Server, config: Config, coming: Sequence[Source]) -> _Live:
+    # Only who asks for a live cluster waits for what speaks to one.
+    from muster.cli.live import at_home, connected, fetch_cluster
+    from muster.cli.owners import Known
+
+    connection = connected(server)
+    settled = [at_home(source, connection.namespace) for source in coming]
+    found = fetch_cluster(connection, config, settled)
+    lookup = partial(Known, forbidden=found.forbidden)
+    return _Live(found.sources, found.notes, lookup, settled, connection.namespace)
+
+
+def _group(
+    world: World,
+    sources: Sequence[Source],
+    judged: Sequence[Checked],
+    config: Config,
+    lookup: NewLookup | None = None,
+) -> Grouping:
     """Gives a gang to the pods of ours that have none (SPEC §9)."""
     alone = {
         key
@@ -104,7 +165,7 @@ def _group(world: World, sources: Sequence[Source], judged: Sequence[Checked], c
     }
     if not alone:
         return NOTHING
-    found = groupable(sources, judged, config, only=alone).group()
+    found = groupable(sources, judged, config, only=alone, lookup=lookup() if lookup else None).group()
     for made in found.groups:
         if made.changed:
             world.apply(read_object(made.document, POD_GROUP, strict=False)[0])
@@ -144,11 +205,11 @@ def _about_input(reading: "_Reading") -> Iterator[str]:
 
 def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
     """The cluster without some gangs and with some nodes drained; with the notes that are due then."""
-    world, notes = loaded.world, list(loaded.notes)
+    world, notes, place, home = loaded.world, list(loaded.notes), loaded.place, loaded.home
     for name in dict.fromkeys(what_if.without):
-        _take_out(world, name)
-    evictions = [eviction for name in dict.fromkeys(what_if.drain) for eviction in _drain(world, name, notes)]
-    return replace(loaded, notes=(*notes, *_remarks(world)), evictions=(*loaded.evictions, *evictions))
+        _take_out(world, gang_meant(name, world.groups, place, home))
+    evictions = [eviction for name in dict.fromkeys(what_if.drain) for eviction in _drain(world, name, notes, place)]
+    return replace(loaded, notes=(*notes, *_remarks(world, place)), evictions=(*loaded.evictions, *evictions))
 
 
 def policy_of(config: Config, actions: Sequence[str] = ACTIONS) -> Policy:
@@ -271,18 +332,17 @@ def _in_words(violation: Violation) -> str:
     return f"{violation.path} {violation.message}".strip()
 
 
-def _take_out(world: World, name: str) -> None:
+def _take_out(world: World, key: Key) -> None:
     """The gang and all its pods, as if they had never been."""
-    key = gang_meant(name, world.groups)
     world.apply(world.groups[key], deleted=True)
     for facts in list(world.members.get(key, {}).values()):
         world.apply(facts.pod, deleted=True)
 
 
-def gang_meant(name: str, known: Mapping[Key, Any]) -> Key:
-    """The gang that is meant; without a namespace, the one in `default`, else the only one of that name."""
+def gang_meant(name: str, known: Mapping[Key, Any], place: str = INPUT, home: str = DEFAULT_NAMESPACE) -> Key:
+    """The gang that is meant; without a namespace, the one at home, else the only one of that name."""
     namespace, slash, short = name.rpartition("/")
-    key = (namespace or "default", short)
+    key = (namespace or home, short)
     if key in known:
         return key
     alike = sorted(key for key in known if key[1] == short) if not slash else []
@@ -294,16 +354,16 @@ def gang_meant(name: str, known: Mapping[Key, Any]) -> Key:
             f"several gangs are called {name}", f"say which: {', '.join('/'.join(one) for one in alike[:5])}"
         )
     hint = Nearest(names).hint("/".join(key)) or (f"there are: {', '.join(names[:5])}" if names else "there is none")
-    raise UsageError(f"there is no gang {name} in the input", hint)
+    raise UsageError(f"there is no gang {name} in {place}", hint)
 
 
-def _drain(world: World, name: str, notes: list[str]) -> Iterator[Evict]:
+def _drain(world: World, name: str, notes: list[str], place: str) -> Iterator[Evict]:
     """The node is cordoned; its pods of ours wait again, those of others are gone."""
     node = world.nodes.get(name)
     if node is None:
         names = sorted(world.nodes)
         hint = Nearest(names).hint(name) or (f"there are: {', '.join(names[:5])}" if names else "there is none")
-        raise UsageError(f"there is no node {name} in the input", hint)
+        raise UsageError(f"there is no node {name} in {place}", hint)
     world.apply(structs.replace(node, spec=structs.replace(node.spec, unschedulable=True)))
     strangers = 0
     for key, facts in list(world.pods.items()):
@@ -324,10 +384,11 @@ def _waiting_again(pod: Pod) -> Pod:
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=""), status=status)
 
 
-def _remarks(world: World) -> Iterator[str]:
+def _remarks(world: World, place: str) -> Iterator[str]:
     """What a plan of this world leaves out, and what looks like a mistake."""
     if not world.nodes:
-        yield "no nodes in the input: nothing can be placed; add what kubectl get nodes -o yaml prints"
+        hint = "; add what kubectl get nodes -o yaml prints" if place == INPUT else ""
+        yield f"no nodes in {place}: nothing can be placed{hint}"
     unread = {name: resource for name, node in world.nodes.items() if (resource := unread_amount_of(node))}
     if unread:
         first = min(unread)
@@ -342,14 +403,14 @@ def _remarks(world: World) -> Iterator[str]:
             yield f"{len(orphans) - 5:,} more gangs are named by pods and not there"
             break
         pods = plural(len(world.members[namespace, name]), "pod")
-        yield f"{pods} of PodGroup {namespace}/{name}, which is not in the input: not planned"
+        yield f"{pods} of PodGroup {namespace}/{name}, which is not in {place}: not planned"
     facts = world.pods.items()
     alone = [key for key, one in facts if one.ours and one.gang is None and one.state is State.WAITING]
     if alone:
         yield f"{_named_pods(alone)} without a gang: not planned; muster group says why"
     lost = [key for key, one in facts if one.state is State.PLACED and _is_lost(one, world)]
     if lost:
-        yield f"{_named_pods(lost)} on nodes that are not in the input: not counted as placed"
+        yield f"{_named_pods(lost)} on nodes that are not in {place}: not counted as placed"
 
 
 def _is_lost(facts: PodFacts, world: World) -> bool:

@@ -8,8 +8,8 @@ import click
 
 from muster.api.queue import BASE_UNITS
 from muster.api.tree import NONE, count_in_words
-from muster.cli.cluster import Loaded, WhatIf, gang_meant, load, policy_of, run_cycle
-from muster.cli.options import load_config, with_config, with_files, with_output
+from muster.cli.cluster import CLUSTER, Loaded, WhatIf, gang_meant, load, policy_of, run_cycle
+from muster.cli.options import Server, input_flags, load_config, with_cluster, with_config, with_files, with_output
 from muster.cli.plan import moment_of
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, sayable, signs, tell
 from muster.cli.tables import share_cells
@@ -43,12 +43,14 @@ _MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_LOSSES = 3, 60, 8, 8
 @click.option("--now", metavar="TIME", help="The time of the cycle, as 2026-01-31T12:00:00Z. Default: now.")
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
 @with_output(TABLE, JSON, YAML)
+@with_cluster
 @with_config
 @click.pass_context
 def explain(
     ctx: click.Context,
     name: str,
     names: Sequence[str],
+    server: Server,
     add: Sequence[str],
     now: str | None,
     lenient: bool,
@@ -58,13 +60,14 @@ def explain(
 ) -> None:
     """Say why a gang waits: what was checked, its tree, its queue, the proof, the nearest domains, and what would help.
 
-    One cycle is run over the files, as by `muster plan`. When it evicts pods of the gang: which, for whom, and why
-    these; when others make room for the gang: who. Every change that is proposed was run through the engine and makes
-    the gang fit. Exits with 0 when the gang's minimum is placed, else with 1.
+    One cycle is run over the files, or without -f over the cluster of the current context, as by `muster plan`. When it
+    evicts pods of the gang: which, for whom, and why these; when others make room for the gang: who. Every change that
+    is proposed was run through the engine and makes the gang fit. Exits with 0 when the gang's minimum is placed, else
+    with 1.
     """
     config = load_config(config_file, flags).config
-    loaded = load(names, config, WhatIf(add=add), strict=not lenient)
-    key = gang_meant(name, loaded.world.groups)
+    loaded = load(names, config, WhatIf(add=add), strict=not lenient, server=server)
+    key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home)
     made = run_cycle(loaded, moment_of(now))
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
     policy = policy_of(config)
@@ -75,7 +78,9 @@ def explain(
         say_data(document_of(found, made.snapshot), form)
     else:
         _say(found, made)
-        tell(f"next: {_next(found, names, add)}")
+        for note in loaded.notes if loaded.place == CLUSTER else ():
+            tell(f"note: {note}")
+        tell(f"next: {_next(found, input_flags(names, server), add, live=not names)}")
     ctx.exit(0 if found.outcome.verdict is Verdict.PLACED else 1)
 
 
@@ -247,10 +252,13 @@ def _helps(found: Explanation) -> Iterator[str]:
         yield f"       {one.command}"
 
 
-def _next(found: Explanation, names: Sequence[str], add: Sequence[str]) -> str:
-    files = " ".join([*(f"-f {shlex.quote(name)}" for name in names), *(f"--add {shlex.quote(name)}" for name in add)])
+def _next(found: Explanation, files: str, add: Sequence[str], *, live: bool) -> str:
+    namespace, name = (shlex.quote(part) for part in found.gang.key)
+    given = " ".join(filter(None, (files, *(f"--add {shlex.quote(one)}" for one in add))))
     if found.outcome.verdict is Verdict.PLACED:
-        return f"muster plan {files} -o wide"
+        return " ".join(filter(None, ("muster plan", given, "-o wide")))
     if any(reason.code == Code.INVALID for reason in found.outcome.reasons):
-        return f"muster validate {files.replace('--add ', '-f ')}"
-    return f"muster explain {shlex.quote('/'.join(found.gang.key))} {files} -o json"
+        if live and not add:
+            return f"kubectl get podgroups.scheduling.run.ai -n {namespace} {name} -o yaml | muster validate -f -"
+        return f"muster validate {given.removeprefix(files if live else '').strip().replace('--add ', '-f ')}"
+    return " ".join(filter(None, ("muster explain", shlex.quote("/".join(found.gang.key)), given, "-o json")))

@@ -5,20 +5,32 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from muster.api.kinds import POD_GROUP, read_object
 from muster.api.validation import ERROR
 from muster.api.validation.podgroup import tree_of
-from muster.cli.files import read_objects
+from muster.cli.files import Source, read_objects
 from muster.cli.fixtures import EXPECTED, run_fixtures
 from muster.cli.grouping import groupable, idle_interfaces
 from muster.cli.judging import STYLES, Checked, about_warnings, check_all, plural, tell_violations
-from muster.cli.options import load_config, with_config, with_files, with_output
+from muster.cli.options import (
+    Server,
+    input_flags,
+    is_live,
+    load_config,
+    with_cluster,
+    with_config,
+    with_files,
+    with_output,
+)
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, signs, tell, tree_lines
+from muster.config import Config
+from muster.errors import UsageError
 from muster.grouping.grouper import Grouping, Made, Problem, ToldPod
+from muster.grouping.owners import Objects
 from muster.grouping.scope import Heard
 
 # A terminal is read from the bottom up: so many trees, then how many more there are.
@@ -34,7 +46,10 @@ _PREFIX = "spec.gangScheduling."
 @click.option("--explain", is_flag=True, help="Show each expression with its value, and why each pod is where it is.")
 @click.option("--test", "folder", metavar="DIR", help="Run the fixtures in a folder: objects, pods, expected.yaml.")
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
+@click.option("-n", "--namespace", metavar="NAME", default="", help="Live: this namespace. Default: the context's.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Live: all namespaces.")
 @with_output(TABLE, JSON, YAML, NAME, WIDE)
+@with_cluster
 @with_config
 @click.pass_context
 def group(
@@ -43,13 +58,17 @@ def group(
     explain: bool,
     folder: str | None,
     lenient: bool,
+    namespace: str,
+    everywhere: bool,
+    server: Server,
     form: str,
     config_file: str | None,
     flags: tuple[str, ...],
 ) -> None:
     """Turn workloads into gangs: the PodGroup of every workload, and the SubGroup of every pod.
 
-    Reads owners of any kind, their pods, ResourceInterfaces and PodGroups that are there already. Nothing is written. A
+    Reads owners of any kind, their pods, ResourceInterfaces and PodGroups that are there already: from the files of -f,
+    or without -f those of muster's pods in the current namespace of the cluster. Nothing is written. In files, a
     workload without pods is shown too, as it will be when its first pod comes. Exits with 1 when something can't be
     grouped. With -o name: the PodGroups; with -o wide: every pod.
 
@@ -59,11 +78,12 @@ def group(
     config = load_config(config_file, flags).config
     if folder is not None:
         ctx.exit(run_fixtures(folder, names, config, form=form, strict=not lenient))
-    # The folder of a case can be named as it is.
-    sources = [source for source in read_objects(names, config.input) if PurePath(source.file).name != EXPECTED]
-    checked = check_all(sources, config, strict=not lenient)
-    ready = groupable(sources, checked, config, explain=explain)
-    found = ready.group(preview=True)
+    place = Place(server, namespace, everywhere)
+    sources, notes, lookup = _read(names, place, config)
+    checked = check_all(sources, config, strict=not lenient and bool(names))
+    ready = groupable(sources, checked, config, explain=explain, lookup=lookup)
+    # Of a cluster only what has pods of ours was read, and what that refers to.
+    found = ready.group(preview=bool(names))
     wrong = [one for one in checked if not one.judgement.valid]
     for one in wrong:
         tell_violations(one, "has errors", only=ERROR)
@@ -80,7 +100,8 @@ def group(
         if explain:
             _say_told(found)
     _tell_problems(found)
-    for note in (*idle_interfaces(sources, checked), *about_warnings(checked)):
+    idle = idle_interfaces(sources, checked) if names else ()
+    for note in (*notes, *idle, *about_warnings(checked)):
         tell(f"note: {note}")
     unnamed = sum(not (pod.get("spec") or {}).get("schedulerName") for pod in ready.pods)
     if unnamed:
@@ -89,8 +110,38 @@ def group(
     if ready.strangers:
         tell(f"note: {plural(ready.strangers, 'pod')} of other schedulers left out")
     if form in (TABLE, WIDE):
-        _tell_outcome(found, names, explain=explain, wrong=bool(wrong))
+        _tell_outcome(found, names, place, explain=explain, wrong=bool(wrong))
     ctx.exit(1 if found.problems or wrong else 0)
+
+
+class Place(NamedTuple):
+    """Which part of which cluster is meant."""
+
+    server: Server
+    namespace: str = ""
+    everywhere: bool = False
+
+    @property
+    def flags(self) -> str:
+        """The options that say so again."""
+        chosen = "-A" if self.everywhere else f"-n {shlex.quote(self.namespace)}" if self.namespace else ""
+        return " ".join(filter(None, (chosen, self.server.flags)))
+
+
+def _read(names: Sequence[str], place: Place, config: Config) -> tuple[list[Source], Sequence[str], Objects | None]:
+    """The objects, what to say about them, and where owners are found. Raises UsageError or ApiError."""
+    if names and (place.namespace or place.everywhere):
+        raise UsageError("-n and -A are about a live cluster, and -f about files", "leave one of them out")
+    if place.namespace and place.everywhere:
+        raise UsageError("-n and -A say different things", "leave one of them out")
+    if not is_live(names, place.server):
+        # The folder of a case can be named as it is.
+        return [one for one in read_objects(names, config.input) if PurePath(one.file).name != EXPECTED], (), None
+    from muster.cli.live import fetch_workloads
+    from muster.cli.owners import Known
+
+    found = fetch_workloads(place.server, config, place.namespace, everywhere=place.everywhere)
+    return found.sources, found.notes, Known(forbidden=found.forbidden)
 
 
 def document_of(found: Grouping, *, explain: bool = False) -> dict[str, Any]:
@@ -274,11 +325,12 @@ def _tell_problems(found: Grouping) -> None:
         tell(f"note: {plural(count, 'pod')} left alone (first {example}): {why}")
 
 
-def _tell_outcome(found: Grouping, names: Sequence[str], *, explain: bool, wrong: bool) -> None:
-    files = " ".join(f"-f {shlex.quote(name)}" for name in names)
+def _tell_outcome(found: Grouping, names: Sequence[str], place: Place, *, explain: bool, wrong: bool) -> None:
+    again = " ".join(filter(None, ("muster group", input_flags(names, place.server) if names else place.flags)))
     if not found.groups and not found.problems and not found.later:
         tell("nothing here to group: no workload of a known kind, and no pod of ours")
-        tell("next: add pods or owners with -f, or write a ResourceInterface (docs/grouping.md)")
+        other = "add pods or owners with -f" if names else "muster group -A   (all namespaces)"
+        tell(f"next: {other}, or write a ResourceInterface (docs/grouping.md)")
         return
     changed = sum(made.changed for made in found.groups)
     tell(
@@ -286,8 +338,10 @@ def _tell_outcome(found: Grouping, names: Sequence[str], *, explain: bool, wrong
         f"{plural(len(found.problems), 'error')}"
     )
     if found.problems and not explain and not wrong:
-        tell(f"next: muster group {files} --explain   (why?)")
+        tell(f"next: {again} --explain   (why?)")
     elif found.problems or wrong:
-        tell(f"next: mend what is said above, then muster group {files}")
+        tell(f"next: mend what is said above, then {again}")
     else:
-        tell(f"next: muster plan {files}   (would they fit? add nodes), or muster group {files} -o yaml")
+        add = " (would they fit? add nodes)" if names else " (do they fit?)"
+        plan = " ".join(filter(None, ("muster plan", input_flags(names, place.server))))
+        tell(f"next: {plan}  {add}, or {again} -o yaml")

@@ -45,10 +45,16 @@ def groupable(
     *,
     only: Set[Key] | None = None,
     explain: bool = False,
+    lookup: Objects | None = None,
 ) -> Groupable:
-    """Sorts what was read; `checked` holds the interfaces. Without `only`, pods that name no scheduler are ours too."""
+    """Sorts what was read; `checked` holds the interfaces. Without `only`, pods that name no scheduler are ours too.
+
+    A `lookup` that is given takes the documents and may know of more.
+    """
     pods, existing, workloads, strangers = [], {}, [], 0
     documents = _documents(sources)
+    lookup = lookup or Objects()
+    lookup.take(documents)
     for document in documents:
         kind = kind_of(document)
         if not isinstance(kind, Kind):
@@ -64,7 +70,7 @@ def groupable(
     context = context_of(sources, config)
     grouper = Grouper(
         registry_of(checked, config),
-        Objects(documents),
+        lookup,
         classes=context.priority_classes,
         default_queue=config.default_queue,
         limits=config.grouping.expressions,

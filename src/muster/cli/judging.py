@@ -119,7 +119,8 @@ def tell_violations(one: Checked, words: str, *, only: str = "") -> None:
     """An object and what is wrong with it, to stderr; with `only`, violations of one severity."""
     found = [violation for violation in one.judgement.violations if not only or violation.severity == only]
     severity = ERROR if any(violation.severity == ERROR for violation in found) else WARNING
-    tell(f"{one.title}: {words}  ({one.source.file}, document {one.source.document})", **STYLES[severity])
+    where = f"{one.source.file}, document {one.source.document}" if one.source.document else one.source.file
+    tell(f"{one.title}: {words}  ({where})", **STYLES[severity])
     for violation in found:
         path = f"{violation.path}: " if violation.path else ""
         tell(f"  {violation.severity:<8} {path}{violation.message}", **STYLES[violation.severity])

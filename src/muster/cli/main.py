@@ -19,11 +19,17 @@ _COMMANDS = {
     "validate": ("muster.cli.objects:validate", "say everything that is wrong with objects, and how to mend it"),
     "migrate": ("muster.cli.objects:migrate", "turn older spellings of a PodGroup into the normal one"),
     "group": ("muster.cli.group:group", "turn workloads into gangs: the PodGroup of each, the SubGroup of every pod"),
-    "plan": ("muster.cli.plan:plan", "run one scheduling cycle over files: what goes where, and why the rest waits"),
+    "plan": (
+        "muster.cli.plan:plan",
+        "run one scheduling cycle, written nowhere: what goes where, and why the rest waits",
+    ),
     "explain": ("muster.cli.explain:explain", "say why a gang waits, where it comes nearest, and what would help"),
     "snapshot": ("muster.cli.replay:snapshot", "put a cluster into one file, without what is nobody's business"),
     "replay": ("muster.cli.replay:replay", "run the cycle of a snapshot file again, bit for bit"),
+    "run": ("muster.cli.run:run", "schedule gangs on a cluster until stopped"),
     "crds": ("muster.cli.install:crds", "print the CustomResourceDefinitions to install"),
+    "manifests": ("muster.cli.manifests:manifests", "print everything to install muster on a cluster"),
+    "doctor": ("muster.cli.doctor:doctor", "say what is missing or wrong on a cluster, and how to mend it"),
     "config": ("muster.cli.install:config", "print the effective configuration and where each value comes from"),
     "completion": ("muster.cli.install:completion", "print the completion script of a shell"),
 }

@@ -1,14 +1,17 @@
 """The options that commands share, and the configuration that they lead to."""
 
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+import shlex
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from muster.api.documents import Limits
 from muster.cli import files
 from muster.config import FILE_VARIABLE, Loaded, load
+from muster.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,6 +34,44 @@ def with_files(command: Command) -> Command:
         help="A file, a folder (with all below it), or - for standard input; can be repeated.",
     )
     return option(command)
+
+
+class Server(NamedTuple):
+    """Which cluster is meant; without a word, that of the current context."""
+
+    context: str = ""
+    kubeconfig: str = ""
+
+    @property
+    def flags(self) -> str:
+        """The options that say so again."""
+        given = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
+        return " ".join(f"{flag} {shlex.quote(value)}" for flag, value in given if value)
+
+
+def with_cluster(command: Command) -> Command:
+    """--context and --kubeconfig, which become one `server`."""
+
+    @wraps(command)
+    def run(*args: Any, context: str, kubeconfig: str, **more: Any) -> Any:
+        return command(*args, server=Server(context, kubeconfig), **more)
+
+    for name, says in (("context", "The context of the kubeconfig."), ("kubeconfig", "The kubeconfig file.")):
+        run = click.option(f"--{name}", metavar="NAME" if name == "context" else "FILE", default="", help=says)(run)
+    return run  # type: ignore[return-value]
+
+
+def is_live(names: Sequence[str], server: Server) -> bool:
+    """Whether a cluster is meant and not files. Raises UsageError when both are."""
+    if names and any(server):
+        flag = "--context" if server.context else "--kubeconfig"
+        raise UsageError(f"-f is about files, and {flag} about a cluster", "leave one of them out")
+    return not names
+
+
+def input_flags(names: Sequence[str], server: Server) -> str:
+    """The options that name the same input again, for the next command."""
+    return " ".join(f"-f {shlex.quote(name)}" for name in names) or server.flags
 
 
 def with_output(*forms: str) -> Callable[[Command], Command]:

@@ -1,4 +1,4 @@
-"""`muster plan`: one scheduling cycle over files, with what-ifs; decisions out, nothing written."""
+"""`muster plan`: one scheduling cycle over files or the live cluster, with what-ifs; decisions out, nothing written."""
 
 import shlex
 import time
@@ -17,7 +17,7 @@ from muster.api.podgroup import PodGroup
 from muster.api.validation import ERROR
 from muster.cli.cluster import Loaded, WhatIf, load, run_before, run_cycle
 from muster.cli.judging import plural, tell_skipped, tell_violations
-from muster.cli.options import load_config, with_config, with_files, with_output
+from muster.cli.options import Server, input_flags, load_config, with_cluster, with_config, with_files, with_output
 from muster.cli.picture import pictures, table, whys
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, tell
 from muster.cli.tables import eviction_lines, other_lines, queue_lines
@@ -48,11 +48,13 @@ _MOST_WRONG = 50
 @click.option("--actions", metavar="LIST", default=",".join(ACTIONS), show_default=True, help="What the cycle may do.")
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
 @with_output(TABLE, JSON, YAML, NAME, WIDE)
+@with_cluster
 @with_config
 @click.pass_context
 def plan(
     ctx: click.Context,
     names: Sequence[str],
+    server: Server,
     add: Sequence[str],
     drain: Sequence[str],
     without: Sequence[str],
@@ -63,24 +65,27 @@ def plan(
     config_file: str | None,
     flags: tuple[str, ...],
 ) -> None:
-    """Run one scheduling cycle over files: which pods go where, who is evicted for whom, and why others wait.
+    """Run one scheduling cycle: which pods go where, who is evicted for whom, and why others wait.
 
-    Nothing is written. Exits with 1 when a gang whose pods are all there stays below its minimum (with --add: one that
-    was added), or when something in the input can't be read. An invalid PodGroup is held and stops nobody else. --drain
-    cordons a node and lets its pods wait again; --without takes a gang (NAMESPACE/NAME) and its pods out. With any of
-    the three, what it means for the other gangs is told too. With -o name: the pods that are bound, as
-    pod/NAMESPACE/NAME; with -o wide: every tree node, and every queue.
+    Over the files of -f, or without -f over the cluster of the current context as it is now. Nothing is written.
+
+    Exits with 1 when a gang whose pods are all there stays below its minimum (with --add: one that was added), or when
+    something in the input can't be read. An invalid PodGroup is held and stops nobody else. --drain cordons a node and
+    lets its pods wait again; --without takes a gang (NAMESPACE/NAME) and its pods out. With any of the three, what it
+    means for the other gangs is told too. With -o name: the pods that are bound, as pod/NAMESPACE/NAME; with -o wide:
+    every tree node, and every queue.
     """
     config = load_config(config_file, flags).config
     chosen, moment, what_if = actions_of(actions), moment_of(now), WhatIf(add, drain, without)
-    loaded = load(names, config, what_if, strict=not lenient, compare=form != NAME)
+    loaded = load(names, config, what_if, strict=not lenient, compare=form != NAME, server=server)
     made, before = run_cycle(loaded, moment, chosen), run_before(loaded, moment, chosen)
     changes = list(others(before, made, loaded.added, loaded.evictions)) if before is not None else None
     show(made, loaded, form, changes)
     if Action.ALLOCATE not in chosen:
         tell(f"note: no free room is given away, because {Action.ALLOCATE} is not among the actions")
     if form in (TABLE, WIDE):
-        tell(f"next: {_next(made, names, what_if, 'json' if form == WIDE else 'wide', _how(actions, now))}")
+        more = "json" if form == WIDE else "wide"
+        tell(f"next: {_next(made, input_flags(names, server), what_if, more, _how(actions, now))}")
     ctx.exit(0 if is_yes(made, loaded) else 1)
 
 
@@ -147,7 +152,7 @@ def say_json(value: Any) -> None:
 
 def _say_table(made: Plan, loaded: Loaded, *, wide: bool) -> None:
     if not made.snapshot.gangs:
-        tell("no gangs in the input")
+        tell(f"no gangs in {loaded.place}")
     else:
         for line in table(made, wide=wide):
             say(line.text, **_STYLES.get(line.verdict, {}))
@@ -203,11 +208,10 @@ def _how(actions: str, now: str | None) -> str:
     return " ".join([*given, *([_flags("--now", [now])] if now is not None else [])])
 
 
-def _next(made: Plan, names: Sequence[str], what_if: WhatIf, form: str, how: str) -> str:
+def _next(made: Plan, files: str, what_if: WhatIf, form: str, how: str) -> str:
     """The command that a person would want to run now."""
     from muster.cli.main import is_command
 
-    files = _flags("-f", names)
     assumed = [_flags("--add", what_if.add), _flags("--drain", what_if.drain), _flags("--without", what_if.without)]
     assumed.append(how)
     left = [
@@ -218,10 +222,10 @@ def _next(made: Plan, names: Sequence[str], what_if: WhatIf, form: str, how: str
     # Who still waits has more questions than who is evicted.
     waiting = [name for _, name in sorted(left)]
     if waiting and not any(assumed) and is_command("explain"):
-        return f"muster explain {shlex.quote(waiting[0])} {files}"
-    if waiting or any(assumed) or "-" in names:
+        return f"muster explain {shlex.quote(waiting[0])} {files}".rstrip()
+    if waiting or any(assumed) or "-f -" in files:
         return " ".join(part for part in ("muster plan", files, *assumed, f"-o {form}") if part)
-    return f"muster snapshot {files} > cycle.json   (keep this cycle, to replay it)"
+    return " ".join(filter(None, ("muster snapshot", files, "> cycle.json   (keep this cycle, to replay it)")))
 
 
 def _flags(flag: str, values: Sequence[str]) -> str:

@@ -8,10 +8,10 @@ import click
 
 from muster.api.documents import Limits
 from muster.api.validation import ERROR
-from muster.cli.cluster import Loaded, load, run_cycle
+from muster.cli.cluster import CLUSTER, Loaded, load, run_cycle
 from muster.cli.files import STDIN, read_bytes
 from muster.cli.judging import plural, tell_skipped, tell_violations
-from muster.cli.options import load_config, with_config, with_files, with_output
+from muster.cli.options import Server, load_config, with_cluster, with_config, with_files, with_output
 from muster.cli.plan import actions_of, is_yes, moment_of, show
 from muster.cli.recording import Recording, read_recording, record, world_of, written
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, tell
@@ -33,11 +33,13 @@ _PACKED = ".gz"
     "--no-redact", "whole", is_flag=True, help="Keep all labels and annotations, and the names of containers."
 )
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
+@with_cluster
 @with_config
 @click.pass_context
 def snapshot(
     ctx: click.Context,
     names: Sequence[str],
+    server: Server,
     target: str | None,
     now: str | None,
     whole: bool,
@@ -47,16 +49,20 @@ def snapshot(
 ) -> None:
     """Put a cluster into one file: its objects, the moment, and the configuration. muster replay plans it again.
 
+    The cluster is that of the files of -f, or without -f that of the current context as it is now.
+
     The file holds only what muster reads of an object: no images, commands or variables of containers. Labels and
     annotations that nothing refers to are left out too, unless --no-redact says otherwise; names stay. What could not
     be read is told, left out, and gives exit code 1.
     """
     found = load_config(config_file, flags)
-    loaded = load(names, found.config, strict=not lenient)
+    loaded = load(names, found.config, strict=not lenient, server=server)
     recording = record(loaded.world, moment_of(now), as_document(found.settings), redact=not whole)
     _write(written(recording, compress=bool(target and target.endswith(_PACKED))), target)
     for one in loaded.wrong:
         tell_violations(one, "has errors", only=ERROR)
+    for note in loaded.notes if loaded.place == CLUSTER else ():
+        tell(f"note: {note}")
     tell_skipped(loaded.checked, loaded.owners)
     counts = (
         (len(recording.nodes), "node"),

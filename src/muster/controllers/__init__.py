@@ -1,4 +1,5 @@
-"""The loops that act: the scheduler's five lines, the grouper, the status writer.
+"""The loops that act: the scheduler's five lines, the grouper, and what each gang is told.
 
-So far: `flights`, what was sent and not seen yet. The loops come with the Kubernetes issue.
+`scheduler` holds the state between cycles and does no I/O; `loop` feeds it and carries out what it says; `flights` are
+writes that were sent and not seen yet. `grouper` gives pods a gang, `followed` finds their owners, whatever their kind.
 """

@@ -5,7 +5,7 @@ its room, an evicted one is leaving. Only two things end that: the watch shows w
 says that nothing did. An answer that is not known changes nothing until the pod was read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -44,6 +44,10 @@ class Flights:
 
     def __contains__(self, key: Key) -> bool:
         return key in self._flights
+
+    def keys(self) -> Collection[Key]:
+        """The pods that writes are on their way for."""
+        return self._flights.keys()
 
     def see(self, pod: Pod, *, deleted: bool = False, error: str = "") -> None:
         """A pod came, changed or went. While a write for it is on its way, it is seen as that write will leave it."""

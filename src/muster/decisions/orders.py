@@ -4,13 +4,14 @@ Only what differs from what is there is written. What a gang is told about itsel
 evictions have happened: a status may be late, but it is never ahead of the truth.
 """
 
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, MutableMapping
+from typing import Any, NamedTuple
 
 from muster.api.podgroup import PodGroupStatus
 from muster.decisions.plan import Bind, Evict, Nominate, decide
 from muster.decisions.status import status_of
 from muster.plan.outcome import Plan
+from muster.snapshot.arrays import Gang
 from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
 from muster.snapshot.world import Key, World
 
@@ -68,11 +69,22 @@ class Orders(NamedTuple):
     rooms: tuple[RoomOrder, ...] = ()
 
 
-def orders_of(plan: Plan, world: World, flying: Collection[Key] = ()) -> Orders:
+class Told(NamedTuple):
+    """What a gang was told about last: how it stood, and what came of it."""
+
+    gang: Gang
+    outcome: tuple[Any, ...]
+
+
+def orders_of(
+    plan: Plan, world: World, flying: Collection[Key] = (), told: MutableMapping[Key, Told] | None = None
+) -> Orders:
     """What is to be written. The world is the one that the plan's snapshot was built from.
 
-    `flying` are pods that writes were sent for before, of which nothing was seen yet.
+    `flying` are pods that writes were sent for before, of which nothing was seen yet. `told` remembers from one cycle
+    to the next what nobody needs to look at again.
     """
+    told = {} if told is None else told
     decisions = decide(plan)
     binds = tuple(_binds(decisions, world))
     evictions = tuple(_evictions(decisions, world))
@@ -82,7 +94,7 @@ def orders_of(plan: Plan, world: World, flying: Collection[Key] = ()) -> Orders:
         binds,
         evictions,
         tuple(_nominations(plan, decisions, world)),
-        tuple(_statuses(plan, world, moving)),
+        tuple(_statuses(plan, world, moving, told)),
         tuple(_rooms(plan, world)),
     )
 
@@ -117,10 +129,18 @@ def _nominations(plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], wor
                 yield NominateOrder(key, pod.metadata.uid, node)
 
 
-def _statuses(plan: Plan, world: World, moving: set[Key]) -> Iterator[StatusOrder]:
+def _statuses(plan: Plan, world: World, moving: set[Key], told: MutableMapping[Key, Told]) -> Iterator[StatusOrder]:
+    waiting, broken = set(plan.snapshot.waiting), set(plan.snapshot.broken)
     for number, gang in enumerate(plan.snapshot.gangs):
-        if gang.key in moving:
+        before = told.get(gang.key)
+        same = before is not None and before.gang is gang
+        if gang.key in moving or (same and number not in waiting and number not in broken):
             continue
+        outcome = plan.outcomes[number]
+        now = Told(gang, (outcome.verdict, outcome.reasons, outcome.rows))
+        if same and before is not None and before.outcome == now.outcome:
+            continue
+        told[gang.key] = now
         group = world.groups[gang.key]
         status = status_of(plan, number, group.status, group.metadata.generation or None)
         if status != group.status:

@@ -23,7 +23,8 @@ _LONG_NAME, _LONG_PATH = 40, 60
 PRECEDENCE = (
     *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
     *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
-    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, Code.NOT_TRIED, Code.EVICTED, Code.WAITING_FOR_PODS),
+    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, Code.NOT_TRIED, Code.BIND_BACKOFF),
+    *(Code.EVICTED, Code.WAITING_FOR_PODS),
     *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
     *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
     *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR),
@@ -365,6 +366,10 @@ def _not_tried(about: _About) -> list[str]:
     return [what, "", about.reason.detail or f"add {Action.ALLOCATE} to the actions"]
 
 
+def _bind_backoff(about: _About) -> list[str]:
+    return [f"binding pods of {about.who} failed: {about.reason.detail}", "", "it is tried again after a while"]
+
+
 def _scheduler_error(about: _About) -> list[str]:
     return ["a defect in muster: its own check refused the placement", about.reason.detail, "report it with a snapshot"]
 
@@ -388,6 +393,7 @@ _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.SET_ASIDE: _set_aside,
     Code.BAD_POD: _bad_pod,
     Code.NOT_TRIED: _not_tried,
+    Code.BIND_BACKOFF: _bind_backoff,
     Code.WAITING_FOR_PODS: _waiting_for_pods,
     Code.OVER_LIMIT: _over_limit,
     Code.OVER_QUOTA: _over_quota,

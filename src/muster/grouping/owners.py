@@ -241,9 +241,13 @@ class Objects:
     What says no namespace is in `default`, and also of the whole cluster: only a cluster could tell which.
     """
 
-    def __init__(self, documents: Iterable[object]) -> None:
+    def __init__(self, documents: Iterable[object] = ()) -> None:
         # (group, kind, namespace) → name → version → object; of the versions, the one that came last stands last.
         self._found: dict[tuple[str, str, str], dict[str, dict[str, Object]]] = {}
+        self.take(documents)
+
+    def take(self, documents: Iterable[object]) -> None:
+        """More documents."""
         for document in documents:
             if isinstance(document, dict):
                 self._add(document)

@@ -187,6 +187,12 @@ class Client:
         """What stands at any path, such as /version or /apis."""
         return (await self._call(Call("get", path), "GET", path, params=params or {})).body
 
+    async def review(self, kind: AnyKind, body: Any) -> Any:
+        """The answer to a question that is a POST and changes nothing, such as a SubjectAccessReview."""
+        call = Call("create", kind.plural)
+        answer = await self._call(call, "POST", self._path(call, kind), body=msgspec.json.encode(body))
+        return read_as(kind, answer.body)
+
     @asynccontextmanager
     async def open_watch(self, kind: AnyKind, namespace: str, params: Mapping[str, str]) -> AsyncIterator[Stream]:
         """The stream of a watch. Raises what a read raises; is never repeated and has no lane."""

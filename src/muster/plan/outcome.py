@@ -38,6 +38,7 @@ class Code:
     UNSUPPORTED = "Unsupported"
     SET_ASIDE = "SetAside"
     BAD_POD = "BadPod"
+    BIND_BACKOFF = "BindBackoff"
     NOT_TRIED = "NotTried"
     WAITING_FOR_PODS = "WaitingForPods"
     # More than its queue may ever have of it; more than may be non-preemptible; as much, but others have it now.

@@ -1,4 +1,5 @@
-"""HTTP out: webhook, page, metrics, health.
+"""HTTP out: the admission webhook with its certificates, health, metrics; the page is still to come.
 
-Empty until the Kubernetes and page issues land.
+`webhook`, `health` and `metrics` answer, `certificates` and `publishing` see to it that API servers trust the answer,
+`server` listens.
 """

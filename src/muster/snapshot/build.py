@@ -118,7 +118,8 @@ class Builder:
                 self._waiting.discard(key)
                 continue
             members = world.members.get(key, {}).values()
-            gang = self._gangs[key] = gang_of(key, group, members, world.invalid.get(key, ""), around)
+            error, resting = world.invalid.get(key, ""), world.resting.get(key, "")
+            gang = self._gangs[key] = gang_of(key, group, members, error, around, resting)
             # Asked of every gang in every cycle: found once, here.
             _ = gang.is_broken
             (self._waiting.add if gang.waiting else self._waiting.discard)(key)

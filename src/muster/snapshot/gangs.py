@@ -26,6 +26,7 @@ _FIRM = 100
 _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 
 INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
+BIND_BACKOFF = "BindBackoff"
 WAITING_FOR_ROOM = "WaitingForRoom"
 PRIORITY_NOT_FOUND = "PriorityClassNotFound"
 # How long a gang may stay below its minimum when it does not say.
@@ -51,9 +52,13 @@ class Surroundings:
     plain_shape: Callable[[Request], int]
 
 
-def gang_of(key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, around: Surroundings) -> Gang:
-    """The gang, with everything that keeps it from being tried."""
+def gang_of(
+    key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, around: Surroundings, resting: str = ""
+) -> Gang:
+    """The gang, with everything that keeps it from being tried. One that is `resting` failed to be bound."""
     held: list[Issue] = [Issue(INVALID, 0, error)] if error else []
+    if resting:
+        held.append(Issue(BIND_BACKOFF, 0, resting))
     notes: list[Issue] = []
     report = Report([])
     tree = podgroup.check(group, report, Context(settings=around.settings))

@@ -74,6 +74,8 @@ class World:
         self.room = Room()
         # PodGroups that were read with errors, with the first of them.
         self.invalid: dict[Key, str] = {}
+        # Gangs that are not tried for a while, because binding them failed again and again; with the reason.
+        self.resting: dict[Key, str] = {}
         # Pods that hold ports of their node.
         self.ported: dict[Key, PodFacts] = {}
         # Pods by gang, and gangs touched by an event since `take_changes`.
@@ -104,6 +106,12 @@ class World:
                 # Any gang may refer to these.
                 self._changed.update(self.groups)
                 _keep(by_name[type(found)], found.metadata.name, found, deleted)
+
+    def rest(self, gang: Key, why: str) -> None:
+        """The gang is left alone from now on; without a reason, it is tried again."""
+        if self.resting.get(gang, "") != why:
+            _keep(self.resting, gang, why, not why)
+            self._changed.add(gang)
 
     def take_changes(self) -> tuple[set[Key], bool]:
         """The gangs touched since the last call, and whether the nodes themselves changed."""

@@ -1,0 +1,364 @@
+"""`muster doctor`: what is missing or wrong on a cluster, and how to mend it. Nothing is changed."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from muster.api.crd import custom_resource_definitions
+from muster.api.kinds import OUR_KINDS, POD_GROUP, TOPOLOGY, Kind
+from muster.cli.checkup import (
+    FAIL,
+    OK,
+    WARN,
+    Document,
+    Finding,
+    Surroundings,
+    check_definition,
+    check_expiry,
+    check_lease,
+    check_nodes,
+    check_objects,
+    check_others,
+    check_pods,
+    check_topology,
+    check_webhook,
+    ours_of,
+    part,
+)
+from muster.cli.files import Source
+from muster.cli.judging import check_all, name_of, plural
+from muster.cli.live import NODE, POD, PRIORITY_CLASS, connected, open_client, read_list
+from muster.cli.options import Server, load_config, with_cluster, with_config, with_output
+from muster.cli.owners import together
+from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, signs, tell
+from muster.config import Config
+from muster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, UsageError
+from muster.grouping.built_in import built_in_interfaces
+from muster.kube.client import Client
+from muster.kube.connection import Connection
+from muster.kube.resources import LEASE, Resource
+from muster.kube.rights import GROUPER, READ, RIGHTS, WORKLOADS, Ask, Right, asks
+
+_STYLES: dict[str, dict[str, Any]] = {OK: {"fg": "green"}, WARN: {"fg": "yellow"}, FAIL: {"fg": "red"}}
+_LEASE_NAME = "muster"
+# Rules of expressions in CRDs that compare with the old object.
+_OLDEST = (1, 29)
+
+_SELF = Resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
+_MAY_I = Resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
+_MAY_THEY = Resource("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
+_CRD = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+
+
+class Patient(NamedTuple):
+    """What is examined: a cluster, with whose rights, and where muster is."""
+
+    client: Client
+    config: Config
+    namespace: str
+    # `NAMESPACE/NAME` of a service account; nothing: whoever asks.
+    account: str = ""
+
+
+@click.command(epilog="Example: muster doctor --as-service-account muster-system/muster")
+@click.option(
+    "-n", "--namespace", metavar="NAME", default="muster-system", show_default=True, help="The namespace of muster."
+)
+@click.option(
+    "--as-service-account", "account", metavar="NS/NAME", default="", help="Check its rights instead of your own."
+)
+@with_output(TABLE, JSON, YAML)
+@with_cluster
+@with_config
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    namespace: str,
+    account: str,
+    server: Server,
+    form: str,
+    config_file: str | None,
+    flags: tuple[str, ...],
+) -> None:
+    """Say what is missing or wrong on a cluster for muster, and how to mend it. Nothing is changed.
+
+    Checked are the server and your credentials, our CRDs, every right that muster needs (yours, or those of a service
+    account), nodes and the labels of Topologies, Queues and the other objects of ours, the webhook and its certificate,
+    other schedulers, the leader, and pods that wait without a gang. Exits with 1 when something failed.
+    """
+    config = load_config(config_file, flags).config
+    if account and (account.count("/") != 1 or not all(account.split("/"))):
+        raise UsageError(f"--as-service-account {account} is no service account", "write it as NAMESPACE/NAME")
+    findings = asyncio.run(_examine(connected(server, ""), config, namespace, account))
+    if form in (JSON, YAML):
+        say_data([finding._asdict() for finding in findings], form)
+    else:
+        _say(findings)
+    failed = any(finding.state == FAIL for finding in findings)
+    if form == TABLE:
+        _tell_outcome(findings, server)
+    ctx.exit(1 if failed else 0)
+
+
+def _say(findings: Sequence[Finding]) -> None:
+    lines = list(
+        columns([(one.state.upper() if one.state == FAIL else one.state, one.check, one.message) for one in findings])
+    )
+    hints = [*(finding.hint for finding in findings[1:]), ""]
+    for finding, line, after in zip(findings, lines, hints, strict=True):
+        say(line, **_STYLES[finding.state])
+        # What several lack in a row is mended in one way.
+        if finding.hint and finding.state != OK and finding.hint != after:
+            say(f"       {signs()['arrow']} {finding.hint}")
+
+
+def _tell_outcome(findings: Sequence[Finding], server: Server) -> None:
+    counts = Counter(finding.state for finding in findings)
+    tell(f"{plural(len(findings), 'check')}: " + ", ".join(f"{counts[state]} {state}" for state in (OK, WARN, FAIL)))
+    given = f" {server.flags}" if server.flags else ""
+    again = f"mend what is said above, then muster doctor{given}" if counts[FAIL] else f"muster plan{given}"
+    tell(f"next: {again}")
+
+
+async def _examine(connection: Connection, config: Config, namespace: str, account: str) -> list[Finding]:
+    """All findings. When the server can't be asked at all, only that."""
+    async with open_client(connection) as client:
+        patient = Patient(client, config, namespace, account)
+        findings = [await _server(client)]
+        if findings[0].state != FAIL:
+            findings.append(await _credentials(client))
+        if any(finding.state == FAIL for finding in findings):
+            return findings
+        definitions = await _installed(client)
+        names = definitions.keys() if isinstance(definitions, dict) else ()
+        works = (
+            _rights(patient, list(_workloads(definitions))),
+            _objects(patient, names),
+            _webhook(patient),
+            _leader(patient),
+        )
+        rest = [_definitions(definitions), *await together(works)]
+        return [*findings, *(finding for found in rest for finding in found)]
+
+
+async def _server(client: Client) -> Finding:
+    server = client.connection.server
+    try:
+        told = msgspec.json.decode(await client.get_path("/version"))
+    except Unreachable as error:
+        return Finding("server", FAIL, error.message.removeprefix("can't get /version: "), error.hint)
+    except ApiError as error:
+        # Who may not even know the version may know the rest.
+        state = FAIL if isinstance(error, NotFound) else OK
+        return Finding("server", state, f"{server} answers; its version is not told: {error.message}")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Finding("server", FAIL, f"{server} is no Kubernetes API server", "look at the server in the kubeconfig")
+    version = str(part(told, "gitVersion"))
+    numbers = tuple(int("".join(filter(str.isdigit, str(part(told, name)))) or 0) for name in ("major", "minor"))
+    if numbers < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        return Finding("server", WARN, f"Kubernetes {version} is older than {oldest}", "some rules of CRDs do not work")
+    return Finding("server", OK, f"{server}, Kubernetes {version}")
+
+
+async def _credentials(client: Client) -> Finding:
+    try:
+        told = await client.review(_SELF, {"apiVersion": _SELF.api_version, "kind": _SELF.name})
+    except (Unauthorized, Unreachable) as error:
+        return Finding("credentials", FAIL, error.message, error.hint or "get a new kubeconfig")
+    except ApiError as error:
+        return Finding("credentials", WARN, f"who you are was not told: {error.message}")
+    pair = (await client.connection.credentials.secret()).pair
+    ending = check_expiry("credentials", pair.certificate, datetime.now(UTC)) if pair is not None else None
+    if ending is not None:
+        return ending
+    user = part(told, "status", "userInfo").get("username")
+    return Finding("credentials", OK, f"you are {user}, context {client.connection.context}")
+
+
+# Definitions
+
+
+async def _installed(client: Client) -> dict[str, Document] | ApiError:
+    """Every CustomResourceDefinition, by name."""
+    try:
+        return {name_of(one)[0]: one for one in (await client.list(_CRD, limit=50)).items}
+    except Forbidden as error:
+        return error
+
+
+def _definitions(installed: dict[str, Document] | ApiError) -> list[Finding]:
+    if isinstance(installed, ApiError):
+        return [_unknown("crds", installed)]
+    return [check_definition(one, installed.get(one["metadata"]["name"])) for one in custom_resource_definitions()]
+
+
+def _workloads(installed: dict[str, Document] | ApiError) -> Iterator[Right]:
+    """Reading the kinds of the catalog that are installed here."""
+    known = {(one.target.group, one.target.kind) for one in built_in_interfaces()}
+    for one in installed.values() if isinstance(installed, dict) else ():
+        names, group = part(one, "spec", "names"), str(part(one, "spec").get("group"))
+        if (group, names.get("kind")) in known:
+            yield Right(group, str(names.get("plural")), READ, GROUPER, "an owner of pods", optional=True)
+
+
+def _unknown(check: str, error: ApiError) -> Finding:
+    if isinstance(error, Forbidden):
+        return Finding(
+            check, WARN, f"not checked: you may not {error.call}", "ask for the right, or let an admin run this"
+        )
+    return Finding(check, WARN, f"not checked: {error.message}", error.hint)
+
+
+# Rights
+
+
+async def _rights(patient: Patient, further: Sequence[Right]) -> list[Finding]:
+    """One finding for all that is there, one for each resource where something lacks."""
+    who = f"service account {patient.account}" if patient.account else "you"
+    wanted = [(right, ask) for right in (*RIGHTS, *WORKLOADS, *further) for ask in asks(right, patient.namespace)]
+    try:
+        allowed = await together(_may(patient, ask) for _, ask in wanted)
+    except ApiError as error:
+        return [_unknown("rights", error)]
+    refused: dict[tuple[str, bool], list[tuple[Right, Ask]]] = {}
+    for (right, ask), yes in zip(wanted, allowed, strict=True):
+        if not yes:
+            refused.setdefault((right.title, right.optional), []).append((right, ask))
+    if not refused:
+        have = "has" if patient.account else "have"
+        return [Finding("rights", OK, f"{who} {have} all {len(wanted)} rights that muster needs")]
+    # What has to be there stands first.
+    return [_lacking(who, missing) for _, missing in sorted(refused.items(), key=lambda item: item[0][1])]
+
+
+def _lacking(who: str, missing: Sequence[tuple[Right, Ask]]) -> Finding:
+    """Everything that lacks of one resource."""
+    right, ask = missing[0]
+    verbs = ", ".join(dict.fromkeys(one.verb for _, one in missing))
+    why = "; ".join(dict.fromkeys(one.why for one, _ in missing))
+    where = f" in namespace {ask.namespace}" if ask.namespace else ""
+    hint = "muster manifests has the roles; --as-service-account NS/NAME checks those of muster itself"
+    return Finding(
+        "rights", WARN if right.optional else FAIL, f"{who} may not {verbs} {right.title}{where}: {why}", hint
+    )
+
+
+async def _may(patient: Patient, ask: Ask) -> bool:
+    attributes = {
+        "verb": ask.verb,
+        "group": ask.group,
+        "resource": ask.resource,
+        "subresource": ask.subresource,
+        "namespace": ask.namespace,
+        "name": ask.name,
+    }
+    spec: dict[str, Any] = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+    kind = _MAY_I
+    if patient.account:
+        kind = _MAY_THEY
+        namespace, name = patient.account.split("/")
+        spec["user"] = f"system:serviceaccount:{namespace}:{name}"
+        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    told = await patient.client.review(kind, {"apiVersion": kind.api_version, "kind": kind.name, "spec": spec})
+    return part(told, "status").get("allowed") is True
+
+
+# Objects
+
+
+async def _objects(patient: Patient, installed: Collection[str]) -> list[Finding]:
+    """Nodes, topologies, our objects, pods, and who else schedules."""
+    kinds = (NODE, POD, PRIORITY_CLASS, *OUR_KINDS)
+    lists = await together(_list(patient.client, kind) for kind in kinds)
+    found = dict(zip(kinds, lists, strict=True))
+    findings = [_unknown(kind.plural, one) for kind, one in found.items() if isinstance(one, Forbidden)]
+    nodes, pods, groups = (_documents(found[kind]) for kind in (NODE, POD, POD_GROUP))
+    if nodes is not None:
+        findings += check_nodes(nodes)
+        findings += [check_topology(one, nodes) for one in _documents(found[TOPOLOGY]) or ()]
+    ours = [source for kind in (PRIORITY_CLASS, *OUR_KINDS) for source in _sources(found[kind])]
+    kinds_read = [kind for kind in OUR_KINDS if isinstance(found[kind], list)]
+    findings += check_objects(check_all(ours, patient.config, strict=False), kinds_read, patient.config)
+    if pods is not None:
+        findings += check_pods(pods, groups, patient.config)
+    leases = await _leases(patient.client)
+    around = Surroundings(installed, pods or (), leases, patient.namespace)
+    findings += check_others(around, patient.config, datetime.now(UTC))
+    return findings
+
+
+async def _leases(client: Client) -> Sequence[Document]:
+    try:
+        return (await client.list(LEASE)).items
+    except Forbidden:
+        return ()
+
+
+async def _list(client: Client, kind: Kind) -> list[Source] | ApiError:
+    return await read_list(client, kind)
+
+
+def _sources(found: list[Source] | ApiError) -> list[Source]:
+    return found if isinstance(found, list) else []
+
+
+def _documents(found: list[Source] | ApiError) -> list[dict[str, Any]] | None:
+    """The objects; None when they may not be read."""
+    if isinstance(found, Forbidden):
+        return None
+    return [source.value for source in _sources(found) if isinstance(source.value, dict)]
+
+
+# Webhook and leader
+
+
+async def _webhook(patient: Patient) -> list[Finding]:
+    try:
+        found = ours_of((await patient.client.list(_WEBHOOKS)).items)
+    except Forbidden as error:
+        return [_unknown("webhook", error)]
+    if not found:
+        says = "none is installed: mistakes in objects are told in their status, not when they are written"
+        return [Finding("webhook", WARN, says, "muster manifests has one")]
+    findings: list[Finding] = []
+    for webhook in found:
+        ready = await _ready(patient.client, part(webhook, "clientConfig", "service"))
+        findings += check_webhook(webhook, ready, datetime.now(UTC))
+    return findings
+
+
+async def _ready(client: Client, service: Document) -> int | None:
+    """How many endpoints of a service are ready; None when that may not be known."""
+    if not service:
+        return None
+    selector = f"kubernetes.io/service-name={service.get('name')}"
+    try:
+        slices = (await client.list(_SLICES, str(service.get("namespace")), label_selector=selector)).items
+    except Forbidden:
+        return None
+    endpoints = [one for found in slices for one in part(found, "endpoints") or ()]
+    return sum(part(one, "conditions").get("ready") is not False for one in endpoints)
+
+
+async def _leader(patient: Patient) -> list[Finding]:
+    name = f"{patient.namespace}/{_LEASE_NAME}"
+    try:
+        lease = await patient.client.get(LEASE, patient.namespace, _LEASE_NAME)
+    except NotFound:
+        lease = None
+    except Forbidden as error:
+        return [_unknown("leader", error)]
+    return [check_lease(lease, name, datetime.now(UTC))]

@@ -1,0 +1,100 @@
+"""What muster may do: every right that it needs, why, and where. The one list of which roles are made and which
+`muster doctor` checks.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+READ = ("get", "list", "watch")
+
+# Who needs it.
+SCHEDULER, GROUPER, STATUS, WEBHOOK = "scheduler", "grouper", "status", "webhook"
+
+
+class Right(NamedTuple):
+    """Some verbs on a resource of a group, and what for. `ours` is only in muster's own namespace."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    part: str
+    why: str
+    ours: bool = False
+    # Nothing stops without it: something is only told, found or kept less well.
+    optional: bool = False
+    # Only this object; creating is not about one that has a name.
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """As RBAC and kubectl write it: `podgroups.scheduling.run.ai`."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+RIGHTS: tuple[Right, ...] = (
+    Right("", "nodes", READ, SCHEDULER, "where there is room"),
+    Right("", "pods", READ, SCHEDULER, "what waits and what holds room"),
+    Right("", "pods/binding", ("create",), SCHEDULER, "to send pods to nodes"),
+    Right("", "pods/eviction", ("create",), SCHEDULER, "to make room, within disruption budgets"),
+    Right("", "pods/status", ("patch",), SCHEDULER, "to nominate nodes, and to say why a pod waits"),
+    Right("scheduling.k8s.io", "priorityclasses", READ, SCHEDULER, "the priorities of gangs"),
+    Right("policy", "poddisruptionbudgets", READ, SCHEDULER, "whom not to evict"),
+    Right("scheduling.run.ai", "podgroups", READ, SCHEDULER, "the gangs"),
+    Right("scheduling.run.ai", "podgroups", ("patch",), SCHEDULER, "to note the room that is kept for moved pods"),
+    Right("scheduling.run.ai", "podgroups/status", ("patch",), STATUS, "to say how gangs fare"),
+    Right("scheduling.run.ai", "queues", READ, SCHEDULER, "who is due what"),
+    Right("scheduling.run.ai", "queues/status", ("patch",), STATUS, "to say what queues hold", optional=True),
+    Right("kai.scheduler", "topologies", READ, SCHEDULER, "the domains of the nodes"),
+    Right("kai.scheduler", "resourceinterfaces", READ, GROUPER, "how workloads become gangs"),
+    Right(
+        "kai.scheduler", "resourceinterfaces/status", ("patch",), STATUS, "to say whether they are used", optional=True
+    ),
+    Right("scheduling.run.ai", "podgroups", ("create", "patch"), GROUPER, "to make gangs of workloads"),
+    Right("", "pods", ("patch",), GROUPER, "to say which gang and subgroup a pod is of"),
+    Right("events.k8s.io", "events", ("create", "patch"), STATUS, "to tell people what happens", optional=True),
+    Right(
+        *("coordination.k8s.io", "leases", ("get", "create", "patch"), SCHEDULER, "to be the only leader"),
+        ours=True,
+        name="muster",
+    ),
+    Right(
+        *("admissionregistration.k8s.io", "validatingwebhookconfigurations", ("get", "patch"), WEBHOOK),
+        "to renew the authority of its own certificate",
+        optional=True,
+        name="muster",
+    ),
+)
+
+# The owners of pods that come with Kubernetes. Those of others are added by labels (an aggregated role).
+WORKLOADS: tuple[Right, ...] = (
+    Right("apps", "daemonsets", READ, GROUPER, "an owner of pods", optional=True),
+    Right("apps", "deployments", READ, GROUPER, "an owner of pods", optional=True),
+    Right("apps", "replicasets", READ, GROUPER, "an owner of pods", optional=True),
+    Right("apps", "statefulsets", READ, GROUPER, "an owner of pods", optional=True),
+    Right("batch", "cronjobs", READ, GROUPER, "an owner of pods", optional=True),
+    Right("batch", "jobs", READ, GROUPER, "an owner of pods", optional=True),
+)
+
+
+class Ask(NamedTuple):
+    """One verb on one resource: what an access review is about. Without a namespace, in all of them."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {what}{'.' + self.group if self.group else ''}{where}"
+
+
+def asks(right: Right, namespace: str) -> Iterator[Ask]:
+    """A right as questions, one a verb; `namespace` is muster's own."""
+    resource, _, part = right.resource.partition("/")
+    for verb in right.verbs:
+        name = right.name if verb != "create" else ""
+        yield Ask(verb, right.group, resource, part, namespace if right.ours else "", name)

@@ -1,0 +1,117 @@
+"""What was seen goes in, what is to be written comes out."""
+
+import pytest
+from msgspec import structs
+
+from muster.api.cluster import Node, Pod, PriorityClass
+from muster.api.kinds import Kind, kind_of, read_object
+from muster.api.model import Metadata
+from muster.api.podgroup import PodGroup
+from muster.api.queue import Queue
+from muster.controllers.scheduler import Scheduler
+from muster.snapshot.world import State
+from short_forms import documents_of, ns
+
+KEY = ("default", "g")
+ROOM = {"nodes": [{"name": "n", "gpus": 1}], "gangs": {"g": {"minMember": 1}}, "pods": [{"gang": "g", "name": "g"}]}
+
+
+def objects(things=ROOM):
+    found = []
+    for document in documents_of(things):
+        document["metadata"].setdefault("uid", f"uid-{document['metadata']['name']}")
+        kind = kind_of(document)
+        assert isinstance(kind, Kind)
+        found.append(read_object(document, kind)[0])
+    return found
+
+
+@pytest.fixture
+def scheduler():
+    made = Scheduler()
+    for one in objects():
+        made.see(one)
+    return made
+
+
+def test_what_was_sent_is_not_sent_again(scheduler):
+    orders = scheduler.cycle(ns(0))
+    assert [order.node for order in orders.binds] == ["n"]
+    scheduler.sent(orders.binds, ns(0))
+    assert scheduler.cycle(ns(0)).binds == ()
+    scheduler.bound(orders.binds[0])
+    assert scheduler.cycle(ns(0)).binds == ()
+
+
+def test_what_was_refused_is_tried_again_at_once_and_then_rests(scheduler):
+    """Others go first while it rests; how long doubles."""
+    for number in range(3):
+        (order,) = scheduler.cycle(ns(number)).binds
+        scheduler.sent([order], ns(number))
+        scheduler.refused(order, "no such luck", ns(number))
+    orders = scheduler.cycle(ns(3))
+    assert orders.binds == ()
+    (status,) = orders.statuses
+    assert (status.status.reason, scheduler.wakes_at()) == ("BindBackoff", ns(7))
+    assert "no such luck" in status.status.sub_groups[0].message
+    (order,) = scheduler.cycle(ns(7)).binds
+    scheduler.sent([order], ns(7))
+    scheduler.refused(order, "still none", ns(7))
+    assert scheduler.wakes_at() == ns(17)
+    (order,) = scheduler.cycle(ns(17)).binds
+    scheduler.sent([order], ns(17))
+    scheduler.bound(order)
+    assert scheduler.wakes_at() is None
+
+
+def test_after_a_list_the_rest_is_gone(scheduler):
+    for struct in (Node, Pod, PodGroup):
+        scheduler.replace(struct, [])
+    assert not scheduler.world.nodes
+    assert not scheduler.world.pods
+    assert not scheduler.world.groups
+
+
+def test_who_could_not_be_read_is_not_gone(scheduler):
+    group = scheduler.world.groups[KEY]
+    scheduler.replace(PodGroup, [], [group.metadata])
+    scheduler.unread(PodGroup, group.metadata, "spec is no mapping")
+    orders = scheduler.cycle(ns(0))
+    assert orders.binds == ()
+    (order,) = orders.statuses
+    assert order.status.phase == "Invalid"
+    found = [(one.type, one.status) for one in order.status.conditions]
+    assert found == [("Accepted", "False"), ("Scheduled", "False")]
+
+
+def test_an_object_without_a_name_is_passed_over(scheduler):
+    scheduler.unread(Pod, Metadata(), "not JSON")
+    assert len(scheduler.world.pods) == 1
+
+
+def test_a_queue_that_could_not_be_read_holds_its_gangs(scheduler):
+    scheduler.unread(Queue, Metadata(name="default-queue"), "spec.resources is no mapping")
+    orders = scheduler.cycle(ns(0))
+    assert (orders.binds, orders.statuses[0].status.reason) == ((), "QueueInvalid")
+
+
+def test_a_watch_that_lags_does_not_undo_what_was_read(scheduler):
+    pod = scheduler.world.pods[KEY].pod
+    newer = structs.replace(pod, metadata=structs.replace(pod.metadata, resource_version="20"))
+    scheduler.refresh("default", [structs.replace(newer, status=structs.replace(pod.status, phase="Failed"))])
+    scheduler.see(structs.replace(pod, metadata=structs.replace(pod.metadata, resource_version="10")))
+    assert scheduler.world.pods[KEY].state is State.FAILED
+
+
+def test_what_a_namespace_no_longer_has_is_gone(scheduler):
+    scheduler.refresh("elsewhere", [])
+    assert KEY in scheduler.world.pods
+    scheduler.refresh("default", [])
+    assert KEY not in scheduler.world.pods
+
+
+def test_other_kinds_are_kept(scheduler):
+    scheduler.see(PriorityClass(metadata=Metadata(name="high"), value=7))
+    assert scheduler.world.priority_classes["high"].value == 7
+    scheduler.see(PriorityClass(metadata=Metadata(name="high")), deleted=True)
+    assert not scheduler.world.priority_classes

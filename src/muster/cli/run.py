@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from muster.kube.kubeconfig import connect
 from muster.kube.lease import Election
 from muster.serve.health import Check
 from muster.serve.metrics import observe_plan
+from muster.snapshot.world import World
 from muster.telemetry import Log, Metrics
 
 LEASE = "muster"
@@ -88,33 +89,9 @@ async def _run(
         client = await stack.enter_async_context(Client(connection))
         identity = f"{socket.gethostname()}-{os.getpid()}"
         election = None if alone else Election(client, namespace, LEASE, identity)
-        scheduler = Scheduler(
-            schedulers=config.scheduler_names,
-            default_queue=config.default_queue,
-            settings=config.validation,
-            policy=policy_of(config),
-        )
-        may_write = election.is_leader if election else _always
-        grouper = GrouperLoop(
-            client,
-            scheduler.world,
-            default_queue=config.default_queue,
-            limits=config.grouping.expressions,
-            prefer=config.grouping.prefer,
-            context=Context(default_queue=config.default_queue, settings=config.validation),
-            may_write=may_write,
-            notice=tell,
-        )
         metrics = Metrics(__version__)
-        work = Loop(
-            client,
-            scheduler,
-            may_write=may_write,
-            notice=tell,
-            seen=grouper.wake,
-            planned=partial(observe_plan, metrics),
-        )
-        serving = Serving(client, scheduler.world, config, metrics, Log(sys.stderr))
+        work, grouper, world = _loops(client, config, election.is_leader if election else _always, metrics)
+        serving = Serving(client, world, config, metrics, Log(sys.stderr))
         beside: list[Coroutine[Any, Any, None]] = []
         if addresses[0] is not None:
             ready = Check("watches", lambda: "" if work.is_synced else "not everything was listed yet")
@@ -134,6 +111,31 @@ async def _run(
         for task in done:
             task.result()
     tell("muster: stopped" if stop.is_set() else "muster: the Lease was lost; another one leads")
+
+
+def _loops(
+    client: Client, config: Config, may_write: Callable[[], bool], metrics: Metrics
+) -> tuple[Loop, GrouperLoop, World]:
+    """The loops that act, and the world that they share."""
+    scheduler = Scheduler(
+        schedulers=config.scheduler_names,
+        default_queue=config.default_queue,
+        settings=config.validation,
+        policy=policy_of(config),
+    )
+    grouper = GrouperLoop(
+        client,
+        scheduler.world,
+        default_queue=config.default_queue,
+        limits=config.grouping.expressions,
+        prefer=config.grouping.prefer,
+        context=Context(default_queue=config.default_queue, settings=config.validation),
+        may_write=may_write,
+        notice=tell,
+    )
+    observe = partial(observe_plan, metrics)
+    work = Loop(client, scheduler, may_write=may_write, notice=tell, seen=grouper.wake, planned=observe)
+    return work, grouper, scheduler.world
 
 
 async def _stopped(stop: asyncio.Event) -> None:

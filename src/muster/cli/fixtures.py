@@ -6,6 +6,7 @@ afterwards, in order: their objects replace those of the same name, and the PodG
 
 import json
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +65,9 @@ def run_fixtures(folder: str, names: Sequence[str], config: Config, *, form: str
         )
     tell(f"{plural(len(found), 'case')}: {len(found) - failed} passed, {failed} failed")
     if failed:
-        tell("next: muster group -f the files of a case --explain   (why?)")
+        first = next(where for where, case in zip(found, cases, strict=True) if case.differences)
+        files = " ".join(f"-f {shlex.quote(str(name))}" for name in (first, *names))
+        tell(f"next: muster group {files} --explain   (why?)")
     return 1 if failed else 0
 
 
@@ -116,8 +119,21 @@ def _copied(sources: Sequence[Source]) -> list[Source]:
 
 
 def _sources(folder: Path, config: Config) -> list[Source]:
-    files = sorted(file for file in folder.iterdir() if file.suffix in _ENDINGS and file.name != EXPECTED)
-    return read_objects([str(file) for file in files], config.input) if files else []
+    files = _input_of(folder)
+    return read_objects(files, config.input) if files else []
+
+
+def _input_of(folder: Path) -> list[str]:
+    return [str(file) for file in sorted(folder.iterdir()) if file.suffix in _ENDINGS and file.name != EXPECTED]
+
+
+def without_cases(names: Sequence[str]) -> list[str]:
+    """What `-f` names, where a folder that is a case stands for its input: not for what is expected or comes later."""
+    found: list[str] = []
+    for name in names:
+        folder = Path(name)
+        found += _input_of(folder) if (folder / EXPECTED).is_file() else [name]
+    return found
 
 
 def _replace(objects: dict[Any, Source], sources: Sequence[Source]) -> None:

@@ -13,7 +13,7 @@ from muster.api.kinds import POD_GROUP, read_object
 from muster.api.validation import ERROR
 from muster.api.validation.podgroup import tree_of
 from muster.cli.files import Source, read_objects
-from muster.cli.fixtures import EXPECTED, run_fixtures
+from muster.cli.fixtures import EXPECTED, run_fixtures, without_cases
 from muster.cli.grouping import groupable, idle_interfaces
 from muster.cli.judging import STYLES, Checked, about_warnings, check_all, plural, tell_violations
 from muster.cli.options import (
@@ -136,7 +136,8 @@ def _read(names: Sequence[str], place: Place, config: Config) -> tuple[list[Sour
         raise UsageError("-n and -A say different things", "leave one of them out")
     if not is_live(names, place.server):
         # The folder of a case can be named as it is.
-        return [one for one in read_objects(names, config.input) if PurePath(one.file).name != EXPECTED], (), None
+        written = read_objects(without_cases(names), config.input)
+        return [one for one in written if PurePath(one.file).name != EXPECTED], (), None
     from muster.cli.live import fetch_workloads
     from muster.cli.owners import Known
 

@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
-from muster.api.interface import KindReference, ResourceInterface
+from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD_GROUP, RESOURCE_INTERFACE, Kind, kind_of
 from muster.api.nearest import Nearest
 from muster.api.validation import ERROR, Context
-from muster.api.validation.violation import Report
 from muster.cli.files import Source
 from muster.cli.judging import Checked, context_of, name_of
 from muster.config import Config
-from muster.grouping.built_in import built_in_interfaces
-from muster.grouping.compiler import compile_interface
 from muster.grouping.grouper import Grouper, Grouping, Key
-from muster.grouping.model import Interface
+from muster.grouping.loading import registry_of
 from muster.grouping.owners import ANY_VERSION, Objects, split_version
 from muster.grouping.registry import Registry
 
@@ -69,7 +66,7 @@ def groupable(
             existing[namespace, name] = document
     context = context_of(sources, config)
     grouper = Grouper(
-        registry_of(checked, config),
+        _registry(checked, config),
         lookup,
         classes=context.priority_classes,
         default_queue=config.default_queue,
@@ -80,23 +77,17 @@ def groupable(
     return Groupable(grouper, pods, existing, workloads, strangers)
 
 
-def registry_of(checked: Sequence[Checked], config: Config) -> Registry:
+def _registry(checked: Sequence[Checked], config: Config) -> Registry:
     """The catalog and the interfaces among the objects that were judged."""
-    limits = config.grouping.expressions
-    users: list[Interface] = []
-    invalid: dict[str, tuple[KindReference, str]] = {}
+    found: list[ResourceInterface] = []
+    wrong: dict[str, str] = {}
     for one in checked:
-        found = one.judgement.object
-        if one.judgement.kind is not RESOURCE_INTERFACE or not isinstance(found, ResourceInterface):
-            continue
-        errors = [violation for violation in one.judgement.violations if violation.severity == ERROR]
-        compiled = None if errors else compile_interface(found, Report([]), limits=limits)
-        if compiled is None:
-            why = f"{errors[0].path} {errors[0].message}".strip() if errors else "it can't be compiled"
-            invalid[one.name] = (found.spec.target_gvk, why)
-        else:
-            users.append(compiled)
-    return Registry(built_in_interfaces(limits), users, invalid=invalid, prefer=config.grouping.prefer)
+        if one.judgement.kind is RESOURCE_INTERFACE and isinstance(one.judgement.object, ResourceInterface):
+            found.append(one.judgement.object)
+            errors = [violation for violation in one.judgement.violations if violation.severity == ERROR]
+            if errors:
+                wrong[one.name] = f"{errors[0].path} {errors[0].message}".strip()
+    return registry_of(found, wrong, limits=config.grouping.expressions, prefer=config.grouping.prefer)
 
 
 def idle_interfaces(sources: Sequence[Source], checked: Sequence[Checked]) -> Iterator[str]:

@@ -12,20 +12,17 @@ from typing import Any
 import msgspec
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Pod
-from muster.api.interface import KindReference, ResourceInterface
+from muster.api.interface import ResourceInterface
 from muster.api.kinds import CORE_KINDS, POD_GROUP, RESOURCE_INTERFACE, Kind
 from muster.api.podgroup import GROUPER_ANNOTATION
 from muster.api.validation.context import Context
-from muster.api.validation.interface import check_interface
-from muster.api.validation.violation import ERROR, Report
 from muster.controllers.followed import Followed
 from muster.controllers.loop import Notice
 from muster.errors import AlreadyExists, ApiError, Conflict, NotFound
-from muster.grouping.built_in import built_in_interfaces
-from muster.grouping.compiler import compile_interface
 from muster.grouping.grouper import Assignment, Grouper, Grouping, Made, Problem
 from muster.grouping.language.limits import DEFAULT, Limits
-from muster.grouping.model import Interface, Object
+from muster.grouping.loading import registry_of
+from muster.grouping.model import Object
 from muster.grouping.registry import Registry
 from muster.kube.client import MERGE, Client
 from muster.kube.watch import Added, Deleted, Listed, Modified, watch
@@ -98,19 +95,7 @@ class GrouperLoop:
                 self._renew()
 
     def _registry(self) -> Registry:
-        users: list[Interface] = []
-        invalid: dict[str, tuple[KindReference, str]] = {}
-        for name, found in self._interfaces.items():
-            report = Report([])
-            check_interface(found, report)
-            compiled = compile_interface(found, report, limits=self._limits)
-            errors = [one for one in report.violations if one.severity == ERROR]
-            if compiled is None or errors:
-                why = f"{errors[0].path} {errors[0].message}".strip() if errors else "it can't be compiled"
-                invalid[name] = (found.spec.target_gvk, why)
-            else:
-                users.append(compiled)
-        return Registry(built_in_interfaces(self._limits), users, invalid=invalid, prefer=self._prefer)
+        return registry_of(self._interfaces.values(), limits=self._limits, prefer=self._prefer)
 
     async def _passes(self) -> None:
         while True:

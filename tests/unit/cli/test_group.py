@@ -302,6 +302,14 @@ class TestFixtures:
         assert "FAILED  bad/deep" in run.out
         assert "grouped pod default/p1 was not expected" in run.out
         assert "2 cases: 1 passed, 1 failed" in run.err
+        assert f"next: muster group -f {tmp_path / 'bad' / 'deep'} --explain" in run.err
+
+    def test_the_folder_of_a_case_stands_for_its_input(self, muster, tmp_path):
+        """Not for what is expected, nor for what comes later."""
+        self.case(tmp_path / "good", all_of_it(), EXPECTED)
+        self.case(tmp_path / "good" / "then-1-later", text(work(labels={"kai.scheduler/queue": "later"})), EXPECTED)
+        run = muster("group", "-f", tmp_path / "good", "-o", "json")
+        assert (run.code, [one["spec"]["queue"] for one in run.json["podGroups"]]) == (0, ["default-queue"])
 
     @pytest.mark.parametrize(
         ("change", "said"),

@@ -202,7 +202,7 @@ LANGUAGE, _, RECIPES = section("Expressions").partition("| to get | write |")
 
 @pytest.mark.parametrize("text", [last.strip("`") for _, last in rows(RECIPES)])
 def test_a_recipe_is_an_expression(text):
-    compile_expression(text)
+    assert compile_expression(text).text == text
 
 
 def test_every_function_is_listed():

@@ -274,6 +274,8 @@ def test_a_strange_lease_is_taken_over(spec):
         first, _ = candidate(leases, "first")
         task = asyncio.create_task(first.run())
         await asyncio.wait_for(first.elected(), 1.0)
+        assert first.is_leader()
+        assert leases.lease["spec"]["holderIdentity"] == "first"
         await ended(task)
 
     virtually(run())

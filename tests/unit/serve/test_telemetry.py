@@ -102,10 +102,11 @@ def test_a_log_that_cant_be_written_costs_nothing_else():
         def write(self, _):
             raise OSError("disk full")
 
-    log(Full()).error("x")
-    closed = io.StringIO()
+    full, closed, counted = Full(), io.StringIO(), []
     closed.close()
-    log(closed).error("x")
+    for stream in (full, closed):
+        Log(stream, now=lambda: NOW, count=counted.append).error("x")
+    assert counted == ["error", "error"]
 
 
 def test_libraries_log_through_it():

@@ -8,17 +8,15 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from muster.cli.files import Source
 from muster.cli.judging import name_of, plural
 from muster.errors import ApiError, BadObject, Forbidden, NotFound, Unauthorized, Unreachable
 from muster.grouping.grouper import Grouper
 from muster.grouping.model import Object
-from muster.grouping.owners import ANY_VERSION, MOST_LINKS, Absence, Objects, Wanted, metadata_of, split_version
+from muster.grouping.owners import MOST_LINKS, Absence, Objects, Wanted, metadata_of
 from muster.kube.client import Client
 from muster.kube.discovery import Discovery
-from muster.kube.resources import Resource, segment
+from muster.kube.resources import Resource
 
 # One list is cheaper than so many objects one by one.
 _MOST_GETS = 50
@@ -111,7 +109,7 @@ class Owners:
     async def _of_kind(self, what: tuple[str, str], wanted: Sequence[Missing]) -> list[dict[str, Any]]:
         """What there is of one kind. What may not be read is noted, what can't be read now is told."""
         try:
-            kind = await self._resource(*what)
+            kind = await self._discovery.find_served(*what)
             if kind is None:
                 return []
             single = [one for one in wanted if not one.all]
@@ -135,25 +133,6 @@ class Owners:
         self._trouble[kind] = (
             f"may not be read (it takes the verb {call.verb} on {call.resource}); its pods may stay without a gang here"
         )
-
-    async def _resource(self, api_version: str, kind: str) -> Resource | None:
-        """The resource, in the version that is named, else in one that is served."""
-        group, version = split_version(api_version)
-        named = await self._discovery.find(api_version, kind) if version != ANY_VERSION else None
-        if named is not None:
-            return named
-        for served in await self._versions(group) if group else ["v1"]:
-            other = await self._discovery.find(f"{group}/{served}".lstrip("/"), kind)
-            if other is not None:
-                return other
-        return None
-
-    async def _versions(self, group: str) -> list[str]:
-        """The versions of a group, the server's favourite first."""
-        try:
-            return versions_in(await self.client.get_path(f"/apis/{segment(group)}"))
-        except (NotFound, BadObject):
-            return []
 
     async def _one(self, kind: Resource, wanted: Missing) -> dict[str, Any] | None:
         try:
@@ -184,24 +163,6 @@ class Owners:
         selector = ",".join(f"{key}={value}" for key, value in wanted.labels)
         namespace = wanted.namespace if kind.namespaced else ""
         return (await self.client.list(kind, namespace, label_selector=selector, limit=_PAGE)).items
-
-
-class _Version(msgspec.Struct, frozen=True):
-    version: str = ""
-
-
-class _ApiGroup(msgspec.Struct, frozen=True, rename="camel"):
-    preferred_version: _Version = _Version()
-    versions: list[_Version] = []
-
-
-def versions_in(listed: bytes) -> list[str]:
-    """The versions that an APIGroup tells of, the preferred one first."""
-    try:
-        group = msgspec.json.decode(listed, type=_ApiGroup)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return []
-    return [name for name in dict.fromkeys(one.version for one in (group.preferred_version, *group.versions)) if name]
 
 
 def typed(item: dict[str, Any], kind: Resource) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from muster.errors import ApiError, NotFound
+from muster.errors import ApiError
 from muster.grouping.model import Object
-from muster.grouping.owners import ANY_VERSION, Absence, Objects, Wanted, identity_of, split_version
+from muster.grouping.owners import Absence, Objects, Wanted, identity_of, split_version
 from muster.kube.client import Client
 from muster.kube.discovery import Discovery
 from muster.kube.resources import Resource
@@ -86,17 +86,10 @@ class Followed:
                 self._take(key, resource, change)
 
     async def _resource(self, api_version: str, kind: str) -> Resource | None:
-        """How the server calls a kind; None when it does not know it. Of any version, the one that it prefers."""
-        group, version = split_version(api_version)
+        """How the server calls a kind; None when it does not know it."""
         while True:
             try:
-                if version == ANY_VERSION:
-                    answer = await self._client.get_path(f"/apis/{group}") if group else b""
-                    preferred = msgspec.json.decode(answer)["preferredVersion"]["groupVersion"] if group else "v1"
-                    return await self._discovery.find(preferred, kind)
-                return await self._discovery.find(api_version, kind)
-            except NotFound:
-                return None
+                return await self._discovery.find_served(api_version, kind)
             except ApiError:
                 await self._client.clock.sleep(_AGAIN_S)
 

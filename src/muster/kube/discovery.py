@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from muster.errors import BadObject, Call, NotFound, ServerFault
+from muster.grouping.owners import ANY_VERSION
 from muster.kube.client import Client
 from muster.kube.resources import Resource, segment
 
@@ -24,6 +25,15 @@ class _ApiResources(msgspec.Struct, frozen=True, kw_only=True):
     resources: list[_ApiResource] | None = None
 
 
+class _Version(msgspec.Struct, frozen=True):
+    version: str = ""
+
+
+class _ApiGroup(msgspec.Struct, frozen=True, rename="camel"):
+    preferred_version: _Version = _Version()
+    versions: list[_Version] = []
+
+
 class Discovery:
     """The resources of one server. Each group is asked for once, however many want to know."""
 
@@ -35,6 +45,27 @@ class Discovery:
     async def find(self, api_version: str, kind: str) -> Resource | None:
         """The resource of a kind, or None when the server has none. Raises ApiError when it can't be asked."""
         return (await self._group(api_version)).get(kind)
+
+    async def find_served(self, api_version: str, kind: str) -> Resource | None:
+        """The resource in the version that is named, else in one that is served; `ray.io/*` names none."""
+        group, _, version = api_version.rpartition("/")
+        named = await self.find(api_version, kind) if version != ANY_VERSION else None
+        if named is not None:
+            return named
+        for served in await self._versions(group) if group else ["v1"]:
+            other = await self.find(f"{group}/{served}".lstrip("/"), kind)
+            if other is not None:
+                return other
+        return None
+
+    async def _versions(self, group: str) -> list[str]:
+        """The versions of a group, the server's favourite first."""
+        try:
+            listed = msgspec.json.decode(await self._client.get_path(f"/apis/{segment(group)}"), type=_ApiGroup)
+        except (NotFound, BadObject, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return []
+        named = (one.version for one in (listed.preferred_version, *listed.versions))
+        return [version for version in dict.fromkeys(named) if version]
 
     def forget(self) -> None:
         """Asks the server again from now on."""

@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
@@ -25,6 +25,11 @@ LONGEST_VALUE: Final = 128
 LEVELS: Final = ("debug", "info", "warning", "error")
 LONGEST_TEXT: Final = 4_096
 _MOST_ITEMS: Final = 32
+# Of warnings and errors with the same message so many are written in a minute.
+MOST_ALIKE: Final = 10
+_LIMITED: Final = LEVELS.index("warning")
+_MINUTE: Final = timedelta(minutes=1)
+_MOST_MESSAGES: Final = 500
 _RESERVED: Final = frozenset({"time", "level", "message"})
 
 # Seconds: a cycle or a bind takes milliseconds, a gang may wait for days.
@@ -162,22 +167,37 @@ class Metrics:
     def _histogram(self, name: str, says: str, *labels: str, buckets: tuple[float, ...] = _QUICK) -> Histogram:
         return Histogram(PREFIX + name, says, labels, registry=self.registry, buckets=buckets)
 
-    def observe_partial(self, gangs: int, elapsed_s: float) -> None:
-        """So many gangs have a part of their minimum; as many as were told before have had it for `elapsed_s`."""
+    def stopwatch(self, now_s: Callable[[], float]) -> Callable[[str], None]:
+        """Told at the end of each phase of a cycle; the first begins now."""
+        last_s = now_s()
+
+        def lap(phase: str) -> None:
+            nonlocal last_s
+            ended_s = now_s()
+            self.attempt_duration.labels(phase).observe(max(0.0, ended_s - last_s))
+            last_s = ended_s
+
+        return lap
+
+    def observe_partial(self, gangs: int | None, elapsed_s: float) -> None:
+        """So many gangs have a part of their minimum, None: as many as before; those before had it for `elapsed_s`."""
         self.partial_gang_seconds.inc(self._partial * max(0.0, elapsed_s))
-        self.partial_gangs.set(gangs)
-        self._partial = gangs
+        if gangs is not None:
+            self.partial_gangs.set(gangs)
+            self._partial = gangs
 
 
 class Log:
     """One line per event. As JSON for machines, as plain text for people at a terminal.
 
     No text, whoever wrote it, can end a line or command a terminal. A log that can't be written costs nothing else.
+    Of warnings and errors with the same message, some are written in each minute; the next one says how many were not.
+    So a message is always the same words, and what differs from case to case is in the fields.
     """
 
     def __init__(
         self,
-        stream: TextIO,
+        stream: TextIO | None,
         *,
         level: str = "info",
         human: bool | None = None,
@@ -187,8 +207,9 @@ class Log:
     ) -> None:
         assert level in LEVELS, level
         self._stream = stream
-        self._least = LEVELS.index(level)
+        self._least = LEVELS.index(level) if stream is not None else len(LEVELS)
         self._human = _is_terminal(stream) if human is None else human
+        self._flood = _Flood()
         self._now = now
         self._fields = dict(fields or {})
         self._count = count
@@ -230,14 +251,41 @@ class Log:
     def _write(self, level: int, message: str, fields: Mapping[str, Any]) -> None:
         if self._count is not None:
             self._count(LEVELS[level])
-        if level < self._least:
+        if level < self._least or self._stream is None:
             return
+        now = self._now()
+        if level >= _LIMITED:
+            may, unwritten = self._flood.passes(message, now)
+            if not may:
+                return
+            fields = {**fields, "unwritten": unwritten} if unwritten else fields
         told = {_key(key): _plain(value) for key, value in {**self._fields, **fields}.items()}
         form = _for_people if self._human else _for_machines
-        line = form(self._now().astimezone(UTC), LEVELS[level], _cut(str(message)), told)
+        line = form(now.astimezone(UTC), LEVELS[level], _cut(str(message)), told)
         with self._lock, suppress(OSError, ValueError):
             self._stream.write(line + "\n")
             self._stream.flush()
+
+
+class _Flood:
+    """Lets so many lines with the same message pass in a minute, and counts the others."""
+
+    def __init__(self) -> None:
+        # Per message: when its minute began, how many passed in it, and how many did not.
+        self._minutes: dict[str, tuple[datetime, int, int]] = {}
+
+    def passes(self, message: str, now: datetime) -> tuple[bool, int]:
+        """Whether a line may be written; and if so, how many of its kind were not since the last."""
+        began, passed, kept = self._minutes.get(message, (now, 0, 0))
+        if not timedelta() <= now - began < _MINUTE:
+            began, passed = now, 0
+        if passed >= MOST_ALIKE:
+            self._minutes[message] = began, passed, kept + 1
+            return False, 0
+        if message not in self._minutes and len(self._minutes) >= _MOST_MESSAGES:
+            self._minutes.clear()
+        self._minutes[message] = began, passed + 1, 0
+        return True, kept
 
 
 class _Handler(logging.Handler):
@@ -304,8 +352,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def _is_terminal(stream: TextIO | None) -> bool:
     try:
-        return stream.isatty()
+        return stream is not None and stream.isatty()
     except (OSError, ValueError):
         return False
+
+
+# A log that writes nowhere.
+SILENT: Final = Log(None)

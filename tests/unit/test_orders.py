@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from muster.decisions.orders import BindOrder, NominateOrder, orders_of
+from muster.decisions.orders import BindOrder, Memory, NominateOrder, orders_of
 from muster.plan.cycle import schedule
 from muster.snapshot.build import Builder
 from oracle.engine import world_of
@@ -76,7 +76,7 @@ def test_a_nomination_is_written_once_and_taken_back_when_it_is_over():
 
 def test_nobody_looks_again_at_what_stands_as_it_stood():
     """What was told is remembered by gang and outcome; a gang that is made anew is looked at again."""
-    told = {}
+    told = Memory()
     documents = documents_of(merged({"nodes": [{"name": "n", "gpus": 0}]}, WAITS))
     world = world_of(documents)
     builder = Builder(world)

@@ -159,6 +159,7 @@ class PodCondition(Model, frozen=True, kw_only=True):
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class PodStatus(Model, frozen=True, kw_only=True):

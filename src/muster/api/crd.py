@@ -97,12 +97,16 @@ _COLUMNS: dict[str, list[dict[str, Any]]] = {
         _column("Priority", ".spec.priorityClassName", priority=1),
         _column("Preemptibility", ".spec.preemptibility", priority=1),
         _column("Started", ".status.startTime", "date", priority=1),
+        _column("Decision", ".status.decision", priority=1),
     ],
     "Queue": [
         _column("Parent", ".spec.parentQueue"),
         _column("Priority", ".spec.priority", "integer"),
         _column("GPU-Quota", ".spec.resources.gpu.quota", "number"),
         _column("GPU-Limit", ".spec.resources.gpu.limit", "number"),
+        _column("GPU-Share", ".status.fairShare.gpu", description="What it is due now."),
+        _column("GPU-Used", ".status.allocated.gpu"),
+        _column("Accepted", '.status.conditions[?(@.type=="Accepted")].status'),
         _AGE,
     ],
     "ResourceInterface": [

@@ -209,7 +209,7 @@ class PodGroupStatus(Model, frozen=True, kw_only=True):
     conditions: Annotated[
         list[Condition],
         note(
-            "Accepted, PodsPresent, Scheduled, Stale.",
+            "Accepted, PodsPresent, Scheduled, Stale, UnschedulableOnNodePool.",
             maxItems=64,
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
@@ -222,6 +222,9 @@ class PodGroupStatus(Model, frozen=True, kw_only=True):
         list[SubGroupStatus], note("One entry per node of the tree, the root first.", maxItems=MAX_SUBGROUPS + 1)
     ] = []
     resources_status: Annotated[ResourcesStatus, note("Amounts asked for and held.")] = ResourcesStatus()
+    decision: Annotated[
+        str, note("The decision that changed this last; the log and the events have it too.", maxLength=64)
+    ] = ""
 
 
 class PodGroup(Model, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -26,6 +27,7 @@ from muster.controllers.loop import Loop
 from muster.controllers.scheduler import Scheduler
 from muster.kube.client import Client
 from muster.kube.connection import Connection
+from muster.kube.events import EventRecorder
 from muster.kube.kubeconfig import connect
 from muster.kube.lease import Election
 from muster.serve.health import Check
@@ -90,7 +92,8 @@ async def _run(
         identity = f"{socket.gethostname()}-{os.getpid()}"
         election = None if alone else Election(client, namespace, LEASE, identity)
         metrics = Metrics(__version__)
-        work, grouper, world = _loops(client, config, election.is_leader if election else _always, metrics)
+        events = EventRecorder(client, instance=identity)
+        work, grouper, world = _loops(client, config, election.is_leader if election else _always, metrics, events)
         serving = Serving(client, world, config, metrics, Log(sys.stderr))
         beside: list[Coroutine[Any, Any, None]] = []
         if addresses[0] is not None:
@@ -99,7 +102,7 @@ async def _run(
         if addresses[1] is not None:
             beside += await serving.webhook(stack, addresses[1], namespace)
         tell(f"muster: scheduling on {connection.server} ({connection.context or 'in the cluster'})")
-        tasks = [asyncio.create_task(one) for one in (work.run(), grouper.run(), _stopped(stop), *beside)]
+        tasks = [asyncio.create_task(one) for one in (work.run(), grouper.run(), events.run(), _stopped(stop), *beside)]
         if election is not None:
             tasks.append(asyncio.create_task(_lead(election, work)))
         try:
@@ -114,7 +117,7 @@ async def _run(
 
 
 def _loops(
-    client: Client, config: Config, may_write: Callable[[], bool], metrics: Metrics
+    client: Client, config: Config, may_write: Callable[[], bool], metrics: Metrics, events: EventRecorder
 ) -> tuple[Loop, GrouperLoop, World]:
     """The loops that act, and the world that they share."""
     scheduler = Scheduler(
@@ -122,6 +125,7 @@ def _loops(
         default_queue=config.default_queue,
         settings=config.validation,
         policy=policy_of(config),
+        identity=secrets.token_hex(2),
     )
     grouper = GrouperLoop(
         client,
@@ -134,7 +138,16 @@ def _loops(
         notice=tell,
     )
     observe = partial(observe_plan, metrics)
-    work = Loop(client, scheduler, may_write=may_write, notice=tell, seen=grouper.wake, planned=observe)
+    work = Loop(
+        client,
+        scheduler,
+        may_write=may_write,
+        log=Log(sys.stderr),
+        metrics=metrics,
+        events=events,
+        seen=grouper.wake,
+        planned=observe,
+    )
     return work, grouper, scheduler.world
 
 

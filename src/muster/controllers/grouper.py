@@ -17,7 +17,6 @@ from muster.api.kinds import CORE_KINDS, POD_GROUP, RESOURCE_INTERFACE, Kind
 from muster.api.podgroup import GROUPER_ANNOTATION
 from muster.api.validation.context import Context
 from muster.controllers.followed import Followed
-from muster.controllers.loop import Notice
 from muster.errors import AlreadyExists, ApiError, Conflict, NotFound
 from muster.grouping.grouper import Assignment, Grouper, Grouping, Made, Problem
 from muster.grouping.language.limits import DEFAULT, Limits
@@ -33,6 +32,8 @@ _ENDED = (State.SUCCEEDED, State.FAILED)
 # So long after the first event a pass begins; so long at most between two.
 _WINDOW_S, _IDLE_S = 0.05, 30.0
 _WRITERS = 16
+
+Notice = Callable[[str], None]
 
 
 class GrouperLoop:

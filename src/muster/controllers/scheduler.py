@@ -3,9 +3,11 @@
 It neither waits nor writes. The loop does both, and so can a simulation.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from muster.api.cluster import Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
@@ -16,7 +18,8 @@ from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
 from muster.controllers.flights import Flights
-from muster.decisions.orders import BindOrder, EvictOrder, Orders, Told, orders_of
+from muster.decisions import orders
+from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
@@ -42,7 +45,10 @@ class _Failures:
 
 
 class Scheduler:
-    """A world that is kept up to date, and the plan of the last cycle."""
+    """A world that is kept up to date, and the plan of the last cycle.
+
+    `identity` is what the names of decisions begin with: that of the process, so that no two are the same.
+    """
 
     def __init__(
         self,
@@ -51,6 +57,7 @@ class Scheduler:
         default_queue: str = "default-queue",
         settings: Settings | None = None,
         policy: Policy | None = None,
+        identity: str = "0",
     ) -> None:
         self.world = World(schedulers)
         self.flights = Flights(self.world)
@@ -59,13 +66,14 @@ class Scheduler:
         self._policy = policy or Policy()
         self._memory = Memory()
         self._failures: dict[Key, _Failures] = {}
-        self._told: dict[Key, Told] = {}
+        self._told = orders.Memory()
+        self._identity, self._cycles = identity, 0
 
     def see(self, found: Any, *, deleted: bool = False) -> None:
         """An object that came, changed or went."""
         if isinstance(found, Pod):
             if deleted or not self._is_older(found):
-                self.flights.see(found, deleted=deleted)
+                self.flights.see(_slim(found), deleted=deleted)
         elif isinstance(found, Queue):
             self.world.apply(found, deleted=deleted, error=self._error_of(found))
         else:
@@ -98,23 +106,31 @@ class Scheduler:
             if key[0] == namespace and key not in listed:
                 self.flights.see(facts.pod, deleted=True)
         for pod in there:
-            self.flights.see(pod)
+            self.flights.see(_slim(pod))
 
-    def cycle(self, now_ns: int) -> Orders:
-        """One cycle over what was seen so far: what is to be written."""
+    def cycle(self, now_ns: int, lap: Callable[[str], None] = lambda _: None) -> Orders:
+        """One cycle over what was seen so far: what is to be written. `lap` is told when each of its steps is done."""
         for gang, failures in list(self._failures.items()):
             if failures.until_ns and failures.until_ns <= now_ns:
                 failures.until_ns = 0
                 self.world.rest(gang, "")
         snapshot = self._builder.build(now_ns)
+        lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
-        for gang in self._told.keys() - self.world.groups.keys():
-            del self._told[gang]
-        return orders_of(self.plan, self.world, self.flights.keys(), self._told)
+        lap("plan")
+        self._cycles += 1
+        decision = f"{self._identity}-{self._cycles}"
+        found = orders_of(self.plan, self.world, self.flights.keys(), self._told, decision)
+        lap("orders")
+        return found
 
     def untold(self, gang: Key) -> None:
         """What the gang was to be told did not reach it: it is told in the next cycle."""
-        self._told.pop(gang, None)
+        self._told.gangs.pop(gang, None)
+
+    def untold_queue(self, queue: str) -> None:
+        """What the queue was to be told did not reach it: it is told in the next cycle."""
+        self._told.queues.pop(queue, None)
 
     def sent(self, orders: Iterable[BindOrder | EvictOrder], now_ns: int) -> None:
         """These are about to be written: from now on they count."""
@@ -175,3 +191,10 @@ class Scheduler:
             PodDisruptionBudget: world.budgets,
         }
         return list(kept[struct].values())
+
+
+def _slim(pod: Pod) -> Pod:
+    """Without what nobody asks of a pod that has its place: there are many of them."""
+    if not pod.spec.node_name or not pod.status.conditions:
+        return pod
+    return structs.replace(pod, status=structs.replace(pod.status, conditions=[]))

@@ -5,15 +5,26 @@ evictions have happened: a status may be late, but it is never ahead of the trut
 """
 
 from collections.abc import Collection, Iterator, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from muster.api.podgroup import PodGroupStatus
+from muster.api.queue import QueueStatus
+from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
+from muster.decisions.queue_status import status_of as queue_status_of
+from muster.decisions.queues import are_told
+from muster.decisions.signals import Signal, signals_of
 from muster.decisions.status import status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
 from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
 from muster.snapshot.world import Key, World
+
+# The `schedulingBackoff` of those who want to be told after one failure.
+_ONCE = 1
 
 
 class BindOrder(NamedTuple):
@@ -44,11 +55,29 @@ class NominateOrder(NamedTuple):
 
 
 class StatusOrder(NamedTuple):
-    """What the status of a PodGroup says from now on."""
+    """What the status of a PodGroup says from now on, and what there is to say about the change."""
 
     gang: Key
     uid: str
     status: PodGroupStatus
+    note: Note | None
+    # How long the gang waited for its minimum, in the cycle that placed it.
+    waited_s: float | None
+
+
+class QueueOrder(NamedTuple):
+    """What the status of a Queue says from now on."""
+
+    queue: str
+    uid: str
+    status: QueueStatus
+
+
+class SignalOrder(NamedTuple):
+    """What a waiting pod of a gang is told from now on."""
+
+    gang: Key
+    signal: Signal
 
 
 class RoomOrder(NamedTuple):
@@ -60,13 +89,16 @@ class RoomOrder(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """All writes that follow from one plan."""
+    """All writes that follow from one plan, and the name under which logs, events and statuses speak of it."""
 
     binds: tuple[BindOrder, ...] = ()
     evictions: tuple[EvictOrder, ...] = ()
     nominations: tuple[NominateOrder, ...] = ()
     statuses: tuple[StatusOrder, ...] = ()
     rooms: tuple[RoomOrder, ...] = ()
+    signals: tuple[SignalOrder, ...] = ()
+    queues: tuple[QueueOrder, ...] = ()
+    decision: str = ""
 
 
 class Told(NamedTuple):
@@ -76,26 +108,49 @@ class Told(NamedTuple):
     outcome: tuple[Any, ...]
 
 
+@dataclass
+class Memory:
+    """What was told, from one cycle to the next, so that nobody looks at it again; by gang and by queue."""
+
+    gangs: dict[Key, Told] = field(default_factory=dict)
+    queues: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def keep(self, world: World) -> None:
+        """Forgets who is gone."""
+        for gang in self.gangs.keys() - world.groups.keys():
+            del self.gangs[gang]
+        for queue in self.queues.keys() - world.queues.keys():
+            del self.queues[queue]
+
+
 def orders_of(
-    plan: Plan, world: World, flying: Collection[Key] = (), told: MutableMapping[Key, Told] | None = None
+    plan: Plan, world: World, flying: Collection[Key] = (), memory: Memory | None = None, decision: str = ""
 ) -> Orders:
     """What is to be written. The world is the one that the plan's snapshot was built from.
 
-    `flying` are pods that writes were sent for before, of which nothing was seen yet. `told` remembers from one cycle
-    to the next what nobody needs to look at again.
+    `flying` are pods that writes were sent for before, of which nothing was seen yet.
     """
-    told = {} if told is None else told
+    memory = memory or Memory()
+    memory.keep(world)
     decisions = decide(plan)
     binds = tuple(_binds(decisions, world))
     evictions = tuple(_evictions(decisions, world))
     moving = {order.gang for order in binds} | {order.gang for order in evictions}
     moving |= {gang for key in flying if key in world.pods and (gang := world.pods[key].gang) is not None}
+    anew = _told_anew(plan, moving, memory.gangs)
     return Orders(
         binds,
         evictions,
-        tuple(_nominations(plan, decisions, world)),
-        tuple(_statuses(plan, world, moving, told)),
+        tuple(_nominations(plan, decisions, anew, world)),
+        tuple(_statuses(plan, anew, world, decision)),
         tuple(_rooms(plan, world)),
+        tuple(
+            SignalOrder(plan.snapshot.gangs[number].key, one)
+            for number in anew
+            for one in signals_of(plan, number, world)
+        ),
+        tuple(_queues(plan, world, memory.queues)),
+        decision,
     )
 
 
@@ -116,12 +171,36 @@ def _evictions(decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> 
             yield EvictOrder(facts.gang, (one.namespace, one.pod), uid, one.action, one.beneficiary)
 
 
-def _nominations(plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> Iterator[NominateOrder]:
+def _told_anew(plan: Plan, moving: set[Key], told: MutableMapping[Key, Told]) -> list[int]:
+    """The gangs that may have to be told something: made anew, or with another outcome than before.
+
+    Not those with pods under way: what is to be told has not happened yet.
+    """
+    found = []
+    unsettled = {*plan.snapshot.waiting, *plan.snapshot.broken}
+    for number, gang in enumerate(plan.snapshot.gangs):
+        before = told.get(gang.key)
+        same = before is not None and before.gang is gang
+        if gang.key in moving or (same and number not in unsettled):
+            continue
+        outcome = plan.outcomes[number]
+        now = Told(gang, (outcome.verdict, outcome.reasons, outcome.rows))
+        if not same or before is None or before.outcome != now.outcome:
+            told[gang.key] = now
+            found.append(number)
+    return found
+
+
+def _nominations(
+    plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], anew: Collection[int], world: World
+) -> Iterator[NominateOrder]:
     """Waiting pods whose nomination is new, another one, or over. One that is being bound needs none."""
     wanted = {(one.namespace, one.pod): one.node for one in decisions if isinstance(one, Nominate)}
     bound = {(one.namespace, one.pod) for one in decisions if isinstance(one, Bind)}
-    for number in plan.snapshot.waiting:
-        gang = plan.snapshot.gangs[number]
+    nominated = {placement.gang for placement in plan.placements if placement.nominated}
+    gangs = plan.snapshot.gangs
+    for number in sorted({*nominated, *anew, *(number for number in plan.snapshot.waiting if gangs[number].nominated)}):
+        gang = gangs[number]
         for key in ((gang.key[0], pod) for batch in gang.waiting for pod in batch.pods):
             pod = world.pods[key].pod
             node = wanted.get(key, "")
@@ -129,22 +208,42 @@ def _nominations(plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], wor
                 yield NominateOrder(key, pod.metadata.uid, node)
 
 
-def _statuses(plan: Plan, world: World, moving: set[Key], told: MutableMapping[Key, Told]) -> Iterator[StatusOrder]:
-    waiting, broken = set(plan.snapshot.waiting), set(plan.snapshot.broken)
-    for number, gang in enumerate(plan.snapshot.gangs):
-        before = told.get(gang.key)
-        same = before is not None and before.gang is gang
-        if gang.key in moving or (same and number not in waiting and number not in broken):
-            continue
-        outcome = plan.outcomes[number]
-        now = Told(gang, (outcome.verdict, outcome.reasons, outcome.rows))
-        if same and before is not None and before.outcome == now.outcome:
-            continue
-        told[gang.key] = now
+def _statuses(plan: Plan, anew: Collection[int], world: World, decision: str) -> Iterator[StatusOrder]:
+    for number in anew:
+        gang = plan.snapshot.gangs[number]
         group = world.groups[gang.key]
-        status = status_of(plan, number, group.status, group.metadata.generation or None)
-        if status != group.status:
-            yield StatusOrder(gang.key, group.metadata.uid, status)
+        backs_off = group.spec.scheduling_backoff == _ONCE
+        status = status_of(plan, number, group.status, group.metadata.generation or None, backs_off=backs_off)
+        if status == group.status:
+            continue
+        started = status.start_time is not None and group.status.start_time is None
+        waited_s = max(0, plan.snapshot.now_ns - gang.created_ns) / 10**9 if started and gang.created_ns else None
+        note = note_of(group.status, status)
+        status = structs.replace(status, decision=decision)
+        yield StatusOrder(gang.key, group.metadata.uid, status, note, waited_s)
+
+
+def _signals(plan: Plan, anew: Collection[int], world: World) -> Iterator[SignalOrder]:
+    for number in anew:
+        for one in signals_of(plan, number, world):
+            yield SignalOrder(plan.snapshot.gangs[number].key, one)
+
+
+def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]) -> Iterator[QueueOrder]:
+    """Queues whose status is another one now; nothing where nobody wrote queues down."""
+    queues = plan.snapshot.queues
+    if not are_told(plan):
+        return
+    for name, queue in world.queues.items():
+        row = queues.row_of.get(name)
+        now = queue, queues.cut_off.get(name), plan.queues[row] if row is not None else None
+        before = told.get(name)
+        if before is not None and before[0] is queue and before[1:] == now[1:]:
+            continue
+        told[name] = now
+        status = queue_status_of(plan, name, queue.status, queue.metadata.generation or None)
+        if status != queue.status:
+            yield QueueOrder(name, queue.metadata.uid, status)
 
 
 def _rooms(plan: Plan, world: World) -> Iterator[RoomOrder]:

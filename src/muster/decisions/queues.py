@@ -48,16 +48,17 @@ def documents_of(plan: Plan) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "childQueues": sorted(queues.names[child] for child in queues.children.get(row, ())),
-                "requested": _amounts(outcome.requested),
-                "allocated": _amounts(outcome.allocated),
-                "allocatedNonPreemptible": _amounts(outcome.non_preemptible),
-                "fairShare": _amounts(outcome.fair_share),
+                "requested": amounts_of(outcome.requested),
+                "allocated": amounts_of(outcome.allocated),
+                "allocatedNonPreemptible": amounts_of(outcome.non_preemptible),
+                "fairShare": amounts_of(outcome.fair_share),
             }
         )
     return sorted(found, key=lambda one: str(one["name"]))
 
 
-def _amounts(amounts: Sequence[int]) -> dict[str, int | float | None]:
+def amounts_of(amounts: Sequence[int]) -> dict[str, int | float | None]:
+    """Amounts per charge in the units of a Queue; None for no end."""
     return {name: in_queue_units(charge, amounts[charge]) for charge, name in enumerate(CHARGES)}
 
 

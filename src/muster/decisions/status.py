@@ -15,28 +15,32 @@ from muster.api.podgroup import ChildCounts, PodCounts, PodGroupStatus, Resource
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import foremost, sentence, told
 from muster.plan.accounts import core_pods
-from muster.plan.outcome import Code, Outcome, Plan
+from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.requests import PODS
 
 ACCEPTED, PODS_PRESENT, SCHEDULED, STALE = "Accepted", "PodsPresent", "Scheduled", "Stale"
+UNSCHEDULABLE_ON_NODE_POOL = "UnschedulableOnNodePool"
 PENDING, RUNNING, COMPLETED, INVALID = "Pending", "Scheduled", "Completed", "Invalid"
 _NS = 10**9
 
 
-def status_of(plan: Plan, number: int, before: PodGroupStatus, generation: int | None = None) -> PodGroupStatus:
+def status_of(
+    plan: Plan, number: int, before: PodGroupStatus, generation: int | None = None, *, backs_off: bool = False
+) -> PodGroupStatus:
     """The status of one gang, by its number in the snapshot, as a change of the one that it has.
 
-    An invalid gang keeps what is known of its tree: nobody can say what belongs to it.
+    An invalid gang keeps what is known of its tree: nobody can say what belongs to it. One that `backs_off` is told
+    when there is no place for it.
     """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
     now = time_of(snapshot.now_ns)
     invalid = any(issue.code == Code.INVALID for issue in gang.held)
-    conditions = list(_conditions(gang, outcome, snapshot, generation, invalid=invalid))
+    conditions = list(_conditions(gang, outcome, snapshot, generation, invalid=invalid, backs_off=backs_off))
     found = structs.replace(
         before,
         phase=_phase(gang, outcome, invalid=invalid),
-        conditions=[_since(one, before.conditions, now) for one in conditions],
+        conditions=[since(one, before.conditions, now) for one in conditions],
         reason="" if outcome.satisfied else _foremost_code(outcome),
         start_time=_start_time(outcome, before, now),
     )
@@ -125,9 +129,9 @@ def _rows(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> list[SubGroupStat
 
 
 def _conditions(
-    gang: Gang, outcome: Outcome, snapshot: Snapshot, generation: int | None, *, invalid: bool
+    gang: Gang, outcome: Outcome, snapshot: Snapshot, generation: int | None, *, invalid: bool, backs_off: bool
 ) -> Iterator[Condition]:
-    """Accepted, PodsPresent, Scheduled, and Stale while it is."""
+    """Accepted, PodsPresent, Scheduled; while it is so Stale and, for who asked for it, UnschedulableOnNodePool."""
 
     def made(kind: str, holds: bool, reason: str, message: str = "") -> Condition:
         status = "True" if holds else "False"
@@ -150,9 +154,11 @@ def _conditions(
         yield made(SCHEDULED, False, code, message)
     if outcome.rows[0].stale_since_ns:
         yield made(STALE, True, "BelowMinimum", message)
+    if backs_off and outcome.verdict is Verdict.INFEASIBLE:
+        yield made(UNSCHEDULABLE_ON_NODE_POOL, True, _foremost_code(outcome), message)
 
 
-def _since(condition: Condition, before: Sequence[Condition], now: datetime) -> Condition:
+def since(condition: Condition, before: Sequence[Condition], now: datetime) -> Condition:
     """Its time is that of the last change; waiting for reserved room is a state of its own."""
     same = next((one for one in before if one.type == condition.type and _state(one) == _state(condition)), None)
     since = same.last_transition_time if same is not None and same.last_transition_time is not None else now

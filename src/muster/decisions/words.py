@@ -276,19 +276,34 @@ def _queue_not_leaf(about: _About) -> list[str]:
 
 
 def _queue_orphaned(about: _About) -> list[str]:
-    missing = f"the queue {about.reason.detail}" if about.reason.detail else "a queue"
-    what = f"{missing} above the queue {about.queue} does not exist"
-    return [what, "nothing can be charged to it", "create the missing one, or mend spec.parentQueue"]
+    return _orphaned(about.queue, about.reason.detail)
 
 
 def _queue_cycle(about: _About) -> list[str]:
-    what = f"the queues above {about.queue} form a cycle"
-    return [what, about.reason.detail, "take spec.parentQueue out of one of them"]
+    return _in_a_cycle(about.queue, about.reason.detail)
 
 
 def _queue_invalid(about: _About) -> list[str]:
-    what = f"queue {about.queue} can't be read, or one above it"
-    return [what, about.reason.detail, "muster validate says everything"]
+    return _unread(about.queue, about.reason.detail)
+
+
+def _orphaned(queue: str, missing: str) -> list[str]:
+    what = f"{f'the queue {missing}' if missing else 'a queue'} above the queue {queue} does not exist"
+    return [what, "nothing can be charged to it", "create the missing one, or mend spec.parentQueue"]
+
+
+def _in_a_cycle(queue: str, cycle: str) -> list[str]:
+    return [f"the queues above {queue} form a cycle", cycle, "take spec.parentQueue out of one of them"]
+
+
+def _unread(queue: str, error: str) -> list[str]:
+    return [f"queue {queue} can't be read, or one above it", error, "muster validate says everything"]
+
+
+def queue_in_words(queue: str, code: str, detail: str) -> str:
+    """Why nothing can be charged to a queue, in one sentence."""
+    parts = {Code.QUEUE_ORPHANED: _orphaned, Code.QUEUE_CYCLE: _in_a_cycle, Code.QUEUE_INVALID: _unread}
+    return fitted(parts[code](queue, detail))
 
 
 def _over_limit(about: _About) -> list[str]:

@@ -6,6 +6,7 @@ Saying the same again only counts. Recording never waits and never fails: what i
 import asyncio
 import re
 from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -54,8 +55,9 @@ class _Said(NamedTuple):
 class _Entry:
     """An event that was written or waits for it, and how often it was said."""
 
-    def __init__(self, name: str, kind: str, note: str, action: str, first: str) -> None:
+    def __init__(self, name: str, kind: str, note: str, action: str, first: str, labels: dict[str, str]) -> None:
         self.name = name
+        self.labels = labels
         self.kind = kind
         self.note = note
         self.action = action
@@ -105,7 +107,15 @@ class EventRecorder:
         self.dropped: Counter[str] = Counter()
 
     def record(
-        self, about: Regarding, reason: str, note: str, *, kind: str = NORMAL, action: str = "", key: str = ""
+        self,
+        about: Regarding,
+        reason: str,
+        note: str,
+        *,
+        kind: str = NORMAL,
+        action: str = "",
+        key: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         """Says something about an object. `key` is what of the note makes it a new thing to say; the numbers in it may
         change without that.
@@ -116,7 +126,8 @@ class EventRecorder:
         entry = self._entries.get(said)
         now = micro_time(self._clock.wall())
         if entry is None:
-            entry = _Entry(self._name(about), kind, note, action[:_MAX_WORD] or reason[:_MAX_WORD] or "Unknown", now)
+            word = action[:_MAX_WORD] or reason[:_MAX_WORD] or "Unknown"
+            entry = _Entry(self._name(about), kind, note, word, now, dict(labels or {}))
         else:
             entry.count += 1
             entry.last = now
@@ -197,7 +208,11 @@ class EventRecorder:
         body = {
             "apiVersion": EVENT.api_version,
             "kind": "Event",
-            "metadata": {"name": entry.name, "namespace": namespace},
+            "metadata": {
+                "name": entry.name,
+                "namespace": namespace,
+                **({"labels": entry.labels} if entry.labels else {}),
+            },
             "eventTime": entry.first,
             "reportingController": self._controller,
             "reportingInstance": self._instance,

@@ -40,6 +40,13 @@ def charge_of(resource: str) -> int:
     return CHARGES.index("gpu") if resource.endswith("/gpu") else NONE
 
 
+class Problem(NamedTuple):
+    """Why the gangs of a queue are held: a reason code and what it is about."""
+
+    code: str
+    detail: str
+
+
 @dataclass(frozen=True, eq=False)
 class Queues:
     """Every queue that gangs can be charged to, and those above them."""
@@ -56,6 +63,8 @@ class Queues:
     reclaim_min_runtime_ns: tuple[int, ...] = ()
     # Whether the queues were written down; otherwise every name that a gang uses is a queue without end.
     written: bool = False
+    # Those that nothing can be charged to, by name, and why.
+    cut_off: Mapping[str, Problem] = field(default_factory=dict)
 
     @once
     def row_of(self) -> Mapping[str, int]:
@@ -77,13 +86,6 @@ class Queues:
         for row, parent in enumerate(self.parent_of):
             found.setdefault(parent, []).append(row)
         return {parent: tuple(rows) for parent, rows in found.items()}
-
-
-class Problem(NamedTuple):
-    """Why the gangs of a queue are held: a reason code and what it is about."""
-
-    code: str
-    detail: str
 
 
 class Standing:
@@ -168,6 +170,7 @@ class Standing:
             preempt_min_runtime_ns=_nearest([row.spec.preempt_min_runtime for row in rows], parent_of),
             reclaim_min_runtime_ns=_nearest([row.spec.reclaim_min_runtime for row in rows], parent_of),
             written=True,
+            cut_off=self._cut_off,
         )
 
 

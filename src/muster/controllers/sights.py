@@ -1,0 +1,85 @@
+"""What is known of each kind that is watched: whether it was listed, when it was last heard of, and what is wrong.
+
+A trouble is said once, until it is another one or over: the watch itself tries again for ever.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from muster.kube.clock import Clock, SystemClock
+from muster.kube.watch import Listed, Restarted, Watched
+from muster.telemetry import SILENT, Log, Metrics
+
+# A watch ends now and then; a server that is away is told about by whoever asks it, once for all.
+_ORDINARY = ("end", "gone", "unreachable")
+_HINTS = {
+    "forbidden": "muster doctor says which rights are missing",
+    "not-found": "install the definitions: muster crds | kubectl apply --server-side -f -",
+}
+_MOST_NAMED = 3
+
+
+class Sights:
+    """Takes everything that watches say. The resources are known from the start: each must be listed once."""
+
+    def __init__(
+        self,
+        resources: Iterable[str],
+        *,
+        log: Log = SILENT,
+        metrics: Metrics | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._log, self._metrics, self._clock = log, metrics, clock or SystemClock()
+        self._unlisted = set(resources)
+        now_s = self._clock.now_s()
+        self._heard_s = dict.fromkeys(self._unlisted, now_s)
+        self._troubles: dict[str, str] = {}
+        for resource in self._heard_s:
+            if metrics is None:
+                break
+            metrics.cache_staleness.labels(resource).set_function(partial(self.staleness_s, resource))
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything was listed once."""
+        return not self._unlisted
+
+    @property
+    def problem(self) -> str:
+        """What was not listed yet, and why not; empty when everything was."""
+        missing = sorted(self._unlisted)
+        why = next((self._troubles[one] for one in missing if one in self._troubles), "")
+        more = len(missing) - _MOST_NAMED
+        named = ", ".join(missing[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"not listed yet: {named}" + (f" ({why})" if why else "") if missing else ""
+
+    def staleness_s(self, resource: str) -> float:
+        """How long ago something was heard of it: so old may be what we know. Servers say something every minute."""
+        return max(0.0, self._clock.now_s() - self._heard_s[resource])
+
+    def take(self, resource: str, change: Watched) -> None:
+        """Something that a watch said."""
+        if isinstance(change, Restarted):
+            self._restarted(resource, change)
+            return
+        self._heard_s[resource] = self._clock.now_s()
+        if isinstance(change, Listed):
+            self._unlisted.discard(resource)
+        if resource in self._troubles:
+            del self._troubles[resource]
+            self._log.info("a watch goes on", resource=resource)
+
+    def _restarted(self, resource: str, change: Restarted) -> None:
+        if self._metrics is not None:
+            self._metrics.watch_restarts.labels(resource, change.cause).inc()
+        said = change.error.message if change.error is not None else change.cause
+        if change.cause in _ORDINARY:
+            self._log.debug("a watch began anew", resource=resource, cause=change.cause)
+            if resource in self._unlisted and change.cause == "unreachable":
+                self._troubles.setdefault(resource, said)
+            return
+        if self._troubles.get(resource) != said:
+            self._troubles[resource] = said
+            hint = _HINTS.get(change.cause) or (change.error.hint if change.error is not None else "")
+            self._log.warning("a watch has trouble", resource=resource, cause=change.cause, error=said, hint=hint)

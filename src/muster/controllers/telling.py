@@ -1,0 +1,229 @@
+"""What people are told: statuses of gangs and queues, conditions of pods, kept room, events; written by a few writers.
+
+Binds and evictions come first. Of each object only the last word counts, and none is written more than once a second.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from muster.api.cluster import Pod, PodCondition
+from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE
+from muster.controllers.scheduler import Scheduler
+from muster.decisions.notes import Note
+from muster.decisions.orders import (
+    NominateOrder,
+    Orders,
+    QueueOrder,
+    RoomOrder,
+    SignalOrder,
+    StatusOrder,
+)
+from muster.decisions.queue_status import queue_document
+from muster.decisions.signals import ACCEPTED
+from muster.decisions.status import status_document
+from muster.errors import ApiError, NotFound
+from muster.kube.client import JSON_PATCH, MERGE, STRATEGIC, Client
+from muster.kube.clock import Clock
+from muster.kube.events import EventRecorder, Regarding
+from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
+from muster.snapshot.world import Key
+from muster.telemetry import SILENT, Log
+
+DECISION_LABEL = "muster.dev/decision"
+_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
+_WRITERS = 8
+# How long each of these gives way to binds and evictions.
+_LATE_S = 2.0
+# How soon the same object is written again, and how soon after an error.
+_AGAIN_S, _AFTER_ERROR_S = 1.0, 1.0
+
+Order = StatusOrder | NominateOrder | RoomOrder | SignalOrder | QueueOrder
+What = tuple[str, Key]
+
+
+class Told(NamedTuple):
+    """One thing to write, and the decision that it follows from."""
+
+    order: Order
+    decision: str
+
+
+class Teller:
+    """Writes what people are told until it is cancelled. `is_busy` says whether binds or evictions are under way."""
+
+    def __init__(
+        self,
+        client: Client,
+        scheduler: Scheduler,
+        *,
+        clock: Clock,
+        may_write: Callable[[], bool],
+        is_busy: Callable[[], bool],
+        wake: Callable[[], None],
+        log: Log = SILENT,
+        events: EventRecorder | None = None,
+    ) -> None:
+        self._client, self._scheduler, self._clock = client, scheduler, clock
+        self._may_write, self._is_busy, self._wake = may_write, is_busy, wake
+        self._log, self._events = log, events
+        self._waiting: dict[What, Told] = {}
+        self._there = asyncio.Event()
+        # When each object may be written again.
+        self._rests: dict[What, float] = {}
+
+    def __len__(self) -> int:
+        """How much there is to be written."""
+        return len(self._waiting)
+
+    def take(self, orders: Orders) -> None:
+        """What follows from a plan beside binds and evictions."""
+        for what, order in _named(orders):
+            self._waiting[what] = Told(order, orders.decision)
+        if self._waiting:
+            self._there.set()
+
+    def say(self, about: Regarding, note: Note, decision: str = "") -> None:
+        """Something happened to an object."""
+        if self._events is not None:
+            text, labels = note.text, {}
+            if decision:
+                text, labels = f"{text} (decision {decision})", {DECISION_LABEL: decision}
+            self._events.record(about, note.reason, text, kind=note.kind, key=decision or note.text, labels=labels)
+
+    async def run(self) -> None:
+        """Writes, until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_WRITERS):
+                tasks.create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._there.wait()
+            await self._give_way()
+            what, pause_s = self._next()
+            if what is None:
+                if not self._waiting:
+                    self._there.clear()
+                await self._clock.sleep(pause_s)
+                continue
+            told = self._waiting.pop(what)
+            if not self._may_write():
+                self._forget(told.order)
+                continue
+            self._rests[what] = self._clock.now_s() + _AGAIN_S
+            try:
+                await self._write(told)
+            except NotFound:
+                continue
+            except ApiError as error:
+                named = "/".join(part for part in what[1] if part)
+                self._log.warning("a word could not be written", what=what[0], about=named, error=error.message)
+                await self._clock.sleep(_AFTER_ERROR_S)
+                # What is true then is written then.
+                self._forget(told.order)
+                self._wake()
+
+    def _next(self) -> tuple[What | None, float]:
+        """The first that may be written now, else how long to wait for one."""
+        now_s = self._clock.now_s()
+        if len(self._rests) > 2 * len(self._waiting) + 1000:
+            self._rests = {what: at_s for what, at_s in self._rests.items() if at_s > now_s}
+        soonest_s = now_s + _AGAIN_S
+        for what in self._waiting:
+            at_s = self._rests.get(what, 0.0)
+            if at_s <= now_s:
+                return what, 0.0
+            soonest_s = min(soonest_s, at_s)
+        return None, soonest_s - now_s if self._waiting else 0.0
+
+    def _forget(self, order: Order) -> None:
+        if isinstance(order, QueueOrder):
+            self._scheduler.untold_queue(order.queue)
+        elif not isinstance(order, NominateOrder):
+            self._scheduler.untold(order.gang)
+
+    async def _give_way(self) -> None:
+        """Binds and evictions come first: what is told may be late."""
+        end_s = self._clock.now_s() + _LATE_S
+        while self._is_busy() and self._clock.now_s() < end_s:
+            await self._clock.sleep(_LATE_S / 20)
+
+    async def _write(self, told: Told) -> None:
+        client, order = self._client, told.order
+        match order:
+            case StatusOrder():
+                patch = _whole_status(order.uid, status_document(order.status))
+                await client.patch(POD_GROUP, *order.gang, patch, content=JSON_PATCH, subresource="status")
+                self._say_status(order, told.decision)
+            case QueueOrder():
+                patch = _whole_status(order.uid, queue_document(order.status))
+                await client.patch(QUEUE, "", order.queue, patch, content=JSON_PATCH, subresource="status")
+            case NominateOrder():
+                body = {"metadata": {"uid": order.uid}, "status": {"nominatedNodeName": order.node or None}}
+                await client.patch(_POD, *order.pod, body, content=MERGE, subresource="status")
+            case SignalOrder():
+                await self._signal(order, told.decision)
+            case RoomOrder():
+                annotations = {KEPT_ROOM_ANNOTATION: order.annotation or None}
+                body = {"metadata": {"uid": order.uid, "annotations": annotations}}
+                await client.patch(POD_GROUP, *order.gang, body, content=MERGE)
+
+    def _say_status(self, order: StatusOrder, decision: str) -> None:
+        if order.note is None:
+            return
+        about = gang_regarding(order.gang, order.uid)
+        self.say(about, order.note, decision)
+        named = "/".join(order.gang)
+        self._log.info(
+            "a gang's state changed",
+            gang=named,
+            phase=order.status.phase,
+            reason=order.note.reason,
+            says=order.note.text,
+            decision=decision,
+        )
+
+    async def _signal(self, order: SignalOrder, decision: str) -> None:
+        signal = order.signal
+        moment = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        conditions: list[dict[str, Any]] = [_condition(one, moment) for one in signal.put]
+        conditions += [{"type": kind, "$patch": "delete"} for kind in signal.drop]
+        body = {"metadata": {"uid": signal.uid}, "status": {"conditions": conditions}}
+        await self._client.patch(_POD, *signal.pod, body, content=STRATEGIC, subresource="status")
+        for one in signal.put:
+            if one.type == ACCEPTED:
+                about = Regarding("v1", "Pod", *signal.pod, signal.uid)
+                self.say(about, Note("Warning", one.reason, one.message), decision)
+
+
+def gang_regarding(gang: Key, uid: str) -> Regarding:
+    """A PodGroup, as events name it."""
+    return Regarding(POD_GROUP.api_version, POD_GROUP.name, *gang, uid)
+
+
+def _named(orders: Orders) -> Iterator[tuple[What, Order]]:
+    """Everything, by what it is about: a later word takes the place of an earlier one."""
+    for status in orders.statuses:
+        yield ("status", status.gang), status
+    for nomination in orders.nominations:
+        yield ("nomination", nomination.pod), nomination
+    for room in orders.rooms:
+        yield ("room", room.gang), room
+    for signal in orders.signals:
+        yield ("condition", signal.signal.pod), signal
+    for queue in orders.queues:
+        yield ("queue", ("", queue.queue)), queue
+
+
+def _whole_status(uid: str, status: dict[str, Any]) -> list[dict[str, Any]]:
+    """The whole status in place of the one before, if the object still is the one with this uid."""
+    return [
+        {"op": "replace", "path": "/metadata/uid", "value": uid},
+        {"op": "add", "path": "/status", "value": status},
+    ]
+
+
+def _condition(one: PodCondition, moment: str) -> dict[str, Any]:
+    told = {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message}
+    return {**told, "lastTransitionTime": moment}

@@ -1,0 +1,87 @@
+"""Conditions on pods that wait: what an autoscaler reads, and what the author of a pod must mend.
+
+`PodScheduled: False` stands only where more nodes would help, in words that stay the same while the reason does: what
+is missing where, in numbers, is in the status of the gang.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from muster.api.cluster import Pod, PodCondition
+from muster.api.podgroup import PodGroup
+from muster.decisions.words import foremost, sentence
+from muster.plan.outcome import Code, Outcome, Plan, Reason
+from muster.snapshot.arrays import Gang
+from muster.snapshot.world import Key, World
+
+POD_SCHEDULED: Final = "PodScheduled"
+ACCEPTED: Final = "muster.dev/Accepted"
+UNSCHEDULABLE: Final = "Unschedulable"
+# Room that could come with new nodes.
+_MORE_NODES_HELP: Final = frozenset(
+    {Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT}
+)
+_ABOUT_PODS: Final = frozenset({Code.SET_ASIDE, Code.BAD_POD})
+_OURS: Final = (POD_SCHEDULED, ACCEPTED)
+
+
+class Signal(NamedTuple):
+    """What a pod is told from now on: conditions that are new or other ones, and types of those that are over."""
+
+    pod: Key
+    uid: str
+    put: tuple[PodCondition, ...]
+    drop: tuple[str, ...]
+
+
+def signals_of(plan: Plan, number: int, world: World) -> Iterator[Signal]:
+    """What is to be written to the waiting pods of one gang, by its number in the snapshot."""
+    gang, outcome = plan.snapshot.gangs[number], plan.outcomes[number]
+    group = world.groups[gang.key]
+    helped = _helped(gang, outcome, group)
+    for at, batch in enumerate(gang.waiting):
+        text = helped.get(at, "")
+        wanted = (PodCondition(type=POD_SCHEDULED, status="False", reason=UNSCHEDULABLE, message=text),) if text else ()
+        for name in batch.pods:
+            yield from _signal(world.pods[gang.key[0], name].pod, wanted)
+    for note in gang.notes:
+        facts = world.pods.get((gang.key[0], note.pod))
+        if note.code in _ABOUT_PODS and facts is not None and not facts.pod.spec.node_name:
+            reason = Reason(note.code, note.row, detail=note.detail, pod=note.pod)
+            message = sentence(reason, gang, plan.snapshot)
+            told = PodCondition(type=ACCEPTED, status="False", reason=note.code, message=message)
+            yield from _signal(facts.pod, (told,))
+
+
+def _helped(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, str]:
+    """The batches of waiting pods for which more nodes would help, with the words for it."""
+    if group.spec.mark_unschedulable is False:
+        return {}
+    found: dict[int, str] = {}
+    first = foremost(outcome)
+    if not outcome.satisfied:
+        if first is not None and first.reason.code in _MORE_NODES_HELP:
+            text = _words(gang, first.reason)
+            found = dict.fromkeys(range(len(gang.waiting)), text)
+        return found
+    for reason in outcome.reasons:
+        if reason.surplus and reason.code in _MORE_NODES_HELP:
+            for at in gang.batches_below(reason.row):
+                found.setdefault(at, _words(gang, reason))
+    return found
+
+
+def _words(gang: Gang, reason: Reason) -> str:
+    """The same as long as the reason is: pods are many, and written only when it is another one."""
+    name = gang.tree.nodes[reason.row].name
+    who = f"{'surplus of ' if reason.surplus else ''}{f'subgroup {name} of ' if name else ''}gang {'/'.join(gang.key)}"
+    return f"{who} waits: {reason.code} · see kubectl describe pg {gang.key[1]}"
+
+
+def _signal(pod: Pod, wanted: tuple[PodCondition, ...]) -> Iterator[Signal]:
+    """What differs from what stands there. That a pod is scheduled, or accepted, nobody needs to be told."""
+    there = {one.type: one for one in pod.status.conditions if one.type in _OURS and one.status == "False"}
+    put = tuple(one for one in wanted if there.get(one.type) != one)
+    drop = tuple(kind for kind in there if kind not in {one.type for one in wanted})
+    if put or drop:
+        yield Signal((pod.metadata.namespace or "default", pod.metadata.name), pod.metadata.uid, put, drop)

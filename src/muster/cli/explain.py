@@ -74,10 +74,17 @@ def explain(
     units = tuple(BASE_UNITS[charge] for charge in CHARGES)
     tried = remedies(made, number, policy), raises(made, number, policy, units)
     found = put_together(made, number, tried[0], _leaving(loaded), tried[1])
+    status = loaded.world.groups[key].status
     if form in (JSON, YAML):
-        say_data(document_of(found, made.snapshot), form)
+        decided = {"decision": status.decision} if status.decision else {}
+        say_data({**document_of(found, made.snapshot), **decided}, form)
     else:
         _say(found, made)
+        if status.decision:
+            word = f"{status.phase} {status.reason}".strip()
+            say()
+            say(sayable(f"  the scheduler's last word: {word} · decision {status.decision}"))
+            say(sayable(f"    kubectl get events -n {key[0]} -l muster.dev/decision={status.decision}"))
         for note in loaded.notes if loaded.place == CLUSTER else ():
             tell(f"note: {note}")
         tell(f"next: {_next(found, input_flags(names, server), add, live=not names)}")

@@ -146,7 +146,8 @@ class _Cycle:
             )
             self._spent(state, budget)
             # Who was given less than asked for asks for the same again.
-            said = Remembered(gang, attempt.proof, steps * 2 if budget.steps >= steps else steps)
+            again = steps * 2 if budget.steps >= steps else steps
+            said = Remembered(gang, attempt.proof, again, self._snapshot.now_ns)
         if attempt.takings is None:
             state.ruled_out = attempt.ruled_out
             if self._displace(state, attempt, 0, surplus=False) is None:
@@ -476,4 +477,7 @@ class _Cycle:
 
     def memory(self) -> Memory:
         """What the next cycle may know of this one."""
-        return Memory(self._snapshot, self._books.checker.room, self._said, self._idle, self._memory.settled)
+        now_ns, recall = self._snapshot.now_ns, self._recall
+        shrunk_ns = now_ns if self._books.placements else recall.shrunk_ns
+        room = self._books.checker.room
+        return Memory(self._snapshot, room, self._said, self._idle, self._memory.settled, shrunk_ns)

@@ -12,13 +12,18 @@ from muster.plan.tally import Settled
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.room import Amounts
 
+# Where room became less, a no still holds. After so long it is given anew, so many in a cycle, so that people are told
+# the numbers of today.
+_OUTDATED_NS, _RENEWALS = 10 * 10**9, 4
+
 
 class Remembered(NamedTuple):
-    """What was said of a gang that did not fit; `steps` is what may be spent on it the next time."""
+    """What was said of a gang that did not fit, and when; `steps` is what may be spent on it the next time."""
 
     gang: Gang
     proof: Proof | None
     steps: int
+    at_ns: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Memory:
     # Gangs that have their minimum, and why their surplus waits.
     surplus: dict[Key, tuple[Gang, tuple[Reason, ...]]] = field(default_factory=dict)
     settled: Settled = field(default_factory=Settled)
+    # When there was last less room than before.
+    shrunk_ns: int = 0
 
 
 class Recall:
@@ -39,6 +46,15 @@ class Recall:
     def __init__(self, memory: Memory, snapshot: Snapshot) -> None:
         self._memory, self._snapshot = memory, snapshot
         self._grown = self._where_room_grew()
+        self._renewals = _RENEWALS
+
+    @property
+    def shrunk_ns(self) -> int:
+        """When there was last less room than before."""
+        if self._grown is None:
+            return self._snapshot.now_ns
+        less = self._snapshot.free + self._snapshot.releasing < self._memory.room
+        return self._snapshot.now_ns if less.any() else self._memory.shrunk_ns
 
     def _where_room_grew(self) -> npt.NDArray[np.bool_] | None:
         """Nodes that have more room than when the last cycle ended; None when everything is new."""
@@ -58,7 +74,18 @@ class Recall:
     def said(self, gang: Gang) -> Remembered | None:
         """What was said of the gang, if it still holds."""
         known = self._memory.said.get(gang.key)
-        return known if known is not None and known.gang is gang and not self._grew_for(gang) else None
+        if known is None or known.gang is not gang or self._grew_for(gang):
+            return None
+        return None if self._is_outdated(known) else known
+
+    def _is_outdated(self, known: Remembered) -> bool:
+        """Whether a no that still holds is given anew, because its numbers may be others by now."""
+        if not self._renewals or known.proof is None or known.at_ns > self._memory.shrunk_ns:
+            return False
+        if self._snapshot.now_ns - known.at_ns < _OUTDATED_NS:
+            return False
+        self._renewals -= 1
+        return True
 
     def surplus(self, gang: Gang) -> tuple[Reason, ...] | None:
         """Why the gang's surplus waits, if it still does."""

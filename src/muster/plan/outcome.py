@@ -207,6 +207,11 @@ class Outcomes(Sequence[Outcome]):
     def __len__(self) -> int:
         return self._gangs
 
+    @property
+    def tried(self) -> Mapping[int, Outcome]:
+        """Those of gangs that were tried in this cycle, by number."""
+        return self._tried
+
     @overload
     def __getitem__(self, at: int) -> Outcome: ...
     @overload

@@ -1,0 +1,36 @@
+"""A no is remembered; where room became less, its numbers are found anew after a while."""
+
+from muster.plan.cycle import schedule
+from muster.snapshot.build import Builder
+from oracle.engine import world_of
+from short_forms import documents_of, merged, ns
+
+ROOM = {"nodes": [{"name": "n", "gpus": 4}]}
+LARGE = {"gangs": {"large": {"minMember": 5}}, "pods": [{"gang": "large", "name": f"large-{n}"} for n in range(5)]}
+SMALL = {"gangs": {"small": {"minMember": 1}}, "pods": [{"gang": "small", "name": "small", "on": "n"}]}
+
+
+class Cluster:
+    def __init__(self):
+        self._world = world_of(documents_of(merged(ROOM, LARGE)))
+        self._builder, self._memory = Builder(self._world), None
+
+    def add(self, part):
+        for one in world_of(documents_of(merged(part))).groups.values():
+            self._world.apply(one)
+        for facts in world_of(documents_of(merged(part))).pods.values():
+            self._world.apply(facts.pod)
+
+    def best(self, second):
+        """How many pods of the large gang would fit, as it is told."""
+        plan, self._memory = schedule(self._builder.build(ns(second)), None, self._memory)
+        _, outcome = plan.of(("default", "large"))
+        return outcome.reasons[0].best
+
+
+def test_numbers_follow_the_room_after_a_while():
+    cluster = Cluster()
+    assert cluster.best(0) == 4
+    cluster.add(SMALL)
+    assert cluster.best(1) == 4
+    assert cluster.best(11) == 3

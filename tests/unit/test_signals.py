@@ -1,0 +1,121 @@
+"""Conditions on waiting pods: only where more nodes help, only what differs, and nothing that is no longer so."""
+
+import pytest
+from msgspec import structs
+
+from muster.api.cluster import PodCondition
+from muster.decisions.orders import Memory, orders_of
+from muster.plan.cycle import schedule
+from muster.snapshot.build import Builder
+from oracle.engine import world_of
+from short_forms import documents_of, merged, ns
+
+KEY = ("default", "g")
+FULL = {"nodes": [{"name": "n", "gpus": 1}]}
+
+
+class Cluster:
+    """A world, what was told in it, and what the next cycle tells."""
+
+    def __init__(self, *parts):
+        documents = documents_of(merged(*parts))
+        for document in documents:
+            document["metadata"].setdefault("uid", f"uid-{document['metadata']['name']}")
+        self.world = world_of(documents)
+        self._builder, self._memory, self._told, self._now = Builder(self.world), None, Memory(), 0
+
+    def signals(self):
+        self._now += 1
+        plan, self._memory = schedule(self._builder.build(ns(self._now)), None, self._memory)
+        return [one.signal for one in orders_of(plan, self.world, (), self._told).signals]
+
+    def tell(self, signals):
+        """What the API server makes of them."""
+        for signal in signals:
+            pod = self.world.pods[signal.pod].pod
+            types = {*signal.drop, *(one.type for one in signal.put)}
+            kept = [one for one in pod.status.conditions if one.type not in types]
+            self.world.apply(structs.replace(pod, status=structs.replace(pod.status, conditions=[*kept, *signal.put])))
+
+
+def waits(**spec):
+    return {
+        "gangs": {"g": {"minMember": 2, **spec}},
+        "pods": [{"gang": "g", "name": "g-0"}, {"gang": "g", "name": "g-1"}],
+    }
+
+
+def test_an_autoscaler_is_asked_for_nodes_where_there_is_no_room():
+    cluster = Cluster(FULL, waits())
+    found = cluster.signals()
+    assert [signal.pod for signal in found] == [("default", "g-0"), ("default", "g-1")]
+    (condition,) = found[0].put
+    assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
+    assert "default/g waits: InsufficientResources" in condition.message
+    assert found[0].uid == "uid-g-0"
+
+
+def test_what_a_pod_was_told_is_not_told_again():
+    cluster = Cluster(FULL, waits())
+    cluster.tell(cluster.signals())
+    assert cluster.signals() == []
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ({"gangs": {"g": {"minMember": 3}}, "pods": [{"gang": "g", "name": "g-0"}, {"gang": "g", "name": "g-1"}]},),
+        (waits(queue="nowhere"), {"queues": {"here": {}}}),
+        (waits(queue="here"), {"queues": {"here": {"quota": 1, "limit": 1}}}),
+        (waits(markUnschedulable=False),),
+    ],
+    ids=["pods are missing", "no such queue", "over the limit", "nobody asked for it"],
+)
+def test_where_nodes_do_not_help_nobody_is_asked_for_them(parts):
+    assert Cluster(FULL, *parts).signals() == []
+
+
+def test_it_is_taken_back_when_it_is_no_longer_so():
+    cluster = Cluster(FULL, waits())
+    cluster.tell(cluster.signals())
+    group = cluster.world.groups[KEY]
+    cluster.world.apply(structs.replace(group, spec=structs.replace(group.spec, min_member=3)))
+    found = cluster.signals()
+    assert [(signal.put, signal.drop) for signal in found] == [((), ("PodScheduled",))] * 2
+    cluster.tell(found)
+    assert cluster.signals() == []
+
+
+def test_a_condition_of_gates_that_are_gone_goes_too():
+    cluster = Cluster(FULL, waits(minMember=3))
+    gated = PodCondition(type="PodScheduled", status="False", reason="SchedulingGated")
+    pod = cluster.world.pods["default", "g-0"].pod
+    cluster.world.apply(structs.replace(pod, status=structs.replace(pod.status, conditions=[gated])))
+    assert [(signal.pod[1], signal.drop) for signal in cluster.signals()] == [("g-0", ("PodScheduled",))]
+
+
+def test_surplus_that_does_not_fit_may_have_nodes_too():
+    cluster = Cluster(
+        {"nodes": [{"name": "n", "gpus": 1}]},
+        {"gangs": {"g": {"minMember": 1}}, "pods": [{"gang": "g", "name": "g-0", "on": "n"}]},
+        {"pods": [{"gang": "g", "name": "g-1"}]},
+    )
+    (signal,) = cluster.signals()
+    assert signal.pod == ("default", "g-1")
+    assert "surplus of gang default/g" in signal.put[0].message
+
+
+def test_a_pod_that_is_set_aside_is_told_and_what_was_mended_is_forgotten():
+    tree = {"gangs": {"g": {"subGroups": [{"name": "a", "minMember": 1}]}}}
+    cluster = Cluster({"nodes": [{"name": "n", "gpus": 0}]}, tree, {"pods": [{"gang": "g", "name": "g-0"}]})
+    found = cluster.signals()
+    ((signal,), (condition,)) = found, found[0].put
+    assert (condition.type, condition.status, condition.reason) == ("muster.dev/Accepted", "False", "SetAside")
+    assert "set it to a leaf: a" in condition.message
+    cluster.tell(found)
+    assert cluster.signals() == []
+    pod = cluster.world.pods[signal.pod].pod
+    labelled = structs.replace(pod.metadata, labels={"kai.scheduler/subgroup-name": "a"})
+    cluster.world.apply(structs.replace(pod, metadata=labelled))
+    (signal,) = cluster.signals()
+    assert (signal.drop, [one.type for one in signal.put]) == (("muster.dev/Accepted",), ["PodScheduled"])

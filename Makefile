@@ -12,7 +12,7 @@ TESTS  ?= tests --ignore tests/e2e
 EXAMPLES ?= 20000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep e2e control-plane bench fix lock crds clean
+.PHONY: help setup demo test check lint deep e2e control-plane bench bench-live fix lock crds clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -39,6 +39,8 @@ demo: $(READY) ## draw the shipped examples' trees, then plan one of them (ARGS=
 
 test: $(READY) ## all fast tests
 	@$(BIN)/python -m pytest -n 2 $(TESTS) $(ARGS)
+	@command -v go > /dev/null || \
+	  echo "note: Go is not installed, so make e2e leaves out the tests on a real control plane; see docs/e2e.md"
 
 lint: $(READY)
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: make fix" >&2; exit 1; }
@@ -51,14 +53,17 @@ check: lint test ## what CI runs: format, lint, types, layers, tests
 deep: $(READY) ## the property tests with many more examples (EXAMPLES=n)
 	@MUSTER_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 2 tests/property $(ARGS)
 
-e2e: $(READY) ## the command line as a process, the wheel, the shell completion
-	@$(BIN)/python -m pytest tests/e2e $(ARGS)
+e2e: $(READY) ## the command line as a process, and muster on a real control plane (built once; needs Go)
+	@MUSTER_TEST_PLANE=$${MUSTER_TEST_PLANE-1} $(BIN)/python -m pytest -rs tests/e2e $(ARGS)
 
 control-plane: $(READY) ## build etcd, Kubernetes and kubectl for the end-to-end tests (needs Go), and say where they are
 	@$(BIN)/python tests/e2e/plane/build.py
 
 bench: $(READY) ## the benchmark table
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-live: $(READY) ## muster and kube-scheduler on a real API server, side by side (needs Go; ARGS=--quick: a minute)
+	@$(BIN)/python -m bench.live $(ARGS)
 
 fix: $(READY) ## format, and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -55,6 +55,18 @@ class PodFacts(NamedTuple):
         return bool(self.pod.spec.node_name) and self.state in (State.PLACED, State.TERMINATING)
 
 
+class Listener(Protocol):
+    """Who wants to know at once when pods change, and when PodGroups come and go."""
+
+    def pod_changed(self, before: PodFacts | None, now: PodFacts | None) -> None:
+        """A pod as it was and as it is; None: it was not there, or is gone."""
+        ...
+
+    def group_changed(self, key: Key, *, there: bool) -> None:
+        """A PodGroup came, or went."""
+        ...
+
+
 class World:
     """Nodes, pods and the objects that say what becomes of them, by key; and which gangs changed since last asked."""
 
@@ -82,6 +94,7 @@ class World:
         self.members: dict[Key, dict[Key, PodFacts]] = {}
         self._changed: set[Key] = set()
         self._nodes_changed = True
+        self.listener: Listener | None = None
         # Namespaces in which other pods than before count in disruption budgets.
         self._guarded_anew: set[str] = set()
 
@@ -124,13 +137,16 @@ class World:
 
     def _apply_group(self, key: Key, group: PodGroup, deleted: bool, error: str) -> None:
         self._changed.add(key)
-        if deleted == (key in self.groups):
+        turned = deleted == (key in self.groups)
+        if turned:
             # Its pods become those of a gang, or those of none.
             for facts in self.members.get(key, {}).values():
                 if facts.holds:
                     self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
         _keep(self.groups, key, group, deleted)
         _keep(self.invalid, key, error, deleted or not error)
+        if turned and self.listener is not None:
+            self.listener.group_changed(key, there=not deleted)
 
     def _apply_budget(self, key: Key, budget: PodDisruptionBudget, deleted: bool) -> None:
         before = self.budgets.get(key)
@@ -160,7 +176,17 @@ class World:
             self._nodes_changed = True
 
     def _apply_pod(self, key: Key, pod: Pod | None, error: str) -> None:
-        before = self.pods.pop(key, None)
+        before = self.pods.get(key)
+        if (
+            before is not None
+            and pod is not None
+            and not error
+            and not before.problem
+            and _says_the_same(before.pod, pod)
+        ):
+            self._renew(key, before, pod)
+            return
+        self.pods.pop(key, None)
         if before is not None:
             self._hold(before, -1)
             if before.gang is not None:
@@ -168,13 +194,25 @@ class World:
                 del self.members[before.gang][key]
                 if not self.members[before.gang]:
                     del self.members[before.gang]
-        if pod is None:
-            return
-        facts = self.pods[key] = self._facts(pod, error)
-        self._hold(facts, 1)
+        facts = None
+        if pod is not None:
+            facts = self.pods[key] = self._facts(pod, error)
+            self._hold(facts, 1)
+            if facts.gang is not None:
+                self._changed.add(facts.gang)
+                self.members.setdefault(facts.gang, {})[key] = facts
+        if self.listener is not None:
+            self.listener.pod_changed(before, facts)
+
+    def _renew(self, key: Key, before: PodFacts, pod: Pod) -> None:
+        """A pod of which something changed that nobody plans with: its gang stands as it stood."""
+        facts = self.pods[key] = before._replace(pod=pod)
         if facts.gang is not None:
-            self._changed.add(facts.gang)
-            self.members.setdefault(facts.gang, {})[key] = facts
+            self.members[facts.gang][key] = facts
+        if key in self.ported:
+            self.ported[key] = facts
+        if self.listener is not None:
+            self.listener.pod_changed(before, facts)
 
     def _hold(self, facts: PodFacts, sign: int) -> None:
         """A pod holds its room from being bound until it has ended; while it terminates the room can be waited for."""
@@ -264,6 +302,21 @@ def unread_amount_of(node: Node) -> str:
             pass
         return resource
     return ""
+
+
+def _says_the_same(before: Pod, now: Pod) -> bool:
+    """Whether a pod is for every plan what it was: the same one, of the same gang, in the same state."""
+    here, there = before.metadata, now.metadata
+    return (
+        here.uid == there.uid
+        and here.deletion_timestamp == there.deletion_timestamp
+        and here.labels == there.labels
+        and here.annotations == there.annotations
+        and here.owner_references == there.owner_references
+        and before.status.phase == now.status.phase
+        and before.status.nominated_node_name == now.status.nominated_node_name
+        and before.spec == now.spec
+    )
 
 
 def _looks(node: Node) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from muster.api.cluster import (
     Container,
@@ -13,6 +14,7 @@ from muster.api.cluster import (
     NodeSpec,
     NodeStatus,
     Pod,
+    PodCondition,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
@@ -278,3 +280,21 @@ def test_the_mirror_is_what_the_last_state_says(events):
         assert (found >= 0).all()
     assert world.pods == fresh.pods
     assert world.members == fresh.members
+
+
+def test_what_nobody_plans_with_touches_no_gang():
+    """Kubelets and we ourselves write conditions all the time; where a pod is, or is meant to go, is another matter."""
+    world = World()
+    world.apply(pod(gang="g"))
+    (key,) = world.pods
+    world.take_changes()
+    before = world.pods[key].pod
+    told = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
+    status = structs.replace(before.status, conditions=[told])
+    metadata = structs.replace(before.metadata, resource_version="7")
+    world.apply(structs.replace(before, status=status, metadata=metadata))
+    assert world.take_changes()[0] == set()
+    assert world.pods[key].pod.status.conditions == [told]
+    assert world.members[world.pods[key].gang][key] is world.pods[key]
+    world.apply(structs.replace(before, status=structs.replace(status, nominated_node_name="n")))
+    assert world.take_changes()[0] == {world.pods[key].gang}

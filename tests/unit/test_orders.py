@@ -36,7 +36,7 @@ def test_a_gang_hears_of_its_binds_when_they_have_happened():
     assert orders.statuses == ()
 
 
-@pytest.mark.parametrize("flying", [(), [KEY], [("default", "other")]], ids=["seen", "in flight", "another pod"])
+@pytest.mark.parametrize("flying", [(), [KEY], [("default", "other")]], ids=["seen", "in flight", "another gang"])
 def test_a_gang_whose_writes_are_under_way_is_told_later(flying):
     orders, *_ = planned(ROOM, RUNS, flying=flying)
     assert len(orders.statuses) == (flying != [KEY])

@@ -5,6 +5,7 @@ its room, an evicted one is leaving. Only two things end that: the watch shows w
 says that nothing did. An answer that is not known changes nothing until the pod was read.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ class Flight:
     node: str
     sent_ns: int
     real: Pod
+    gang: Key | None
     # The API server said yes; what is missing is only the sight of it.
     answered: bool = False
     # Nobody knows whether it happened.
@@ -38,6 +40,8 @@ class Flights:
     def __init__(self, world: World) -> None:
         self._world = world
         self._flights: dict[Key, Flight] = {}
+        # How many are on their way for each gang.
+        self._of_gang: Counter[Key] = Counter()
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -49,12 +53,16 @@ class Flights:
         """The pods that writes are on their way for."""
         return self._flights.keys()
 
+    def gangs(self) -> Collection[Key]:
+        """The gangs of the pods that writes are on their way for."""
+        return self._of_gang.keys()
+
     def see(self, pod: Pod, *, deleted: bool = False, error: str = "") -> None:
         """A pod came, changed or went. While a write for it is on its way, it is seen as that write will leave it."""
         key = key_of(pod.metadata)
         flight = self._flights.get(key)
         if flight is not None and (deleted or pod.metadata.uid != flight.uid or _shows(pod, flight)):
-            del self._flights[key]
+            self._drop(key)
             flight = None
         if flight is None:
             self._world.apply(pod, deleted=deleted, error=error)
@@ -72,8 +80,11 @@ class Flights:
 
     def _send(self, key: Key, node: str, now_ns: int) -> Flight:
         assert key not in self._flights, "one write for a pod at a time"
-        pod = self._world.pods[key].pod
-        flight = self._flights[key] = Flight(pod.metadata.uid, node, now_ns, pod)
+        facts = self._world.pods[key]
+        pod = facts.pod
+        flight = self._flights[key] = Flight(pod.metadata.uid, node, now_ns, pod, facts.gang)
+        if facts.gang is not None:
+            self._of_gang[facts.gang] += 1
         self._world.apply(_overlaid(pod, flight))
         return flight
 
@@ -93,7 +104,7 @@ class Flights:
         """It did not happen: the pod is as it was last seen."""
         flight = self._of(key, uid)
         if flight is not None:
-            del self._flights[key]
+            self._drop(key)
             self._world.apply(flight.real)
 
     def doubtful(self, before_ns: int) -> Iterator[tuple[Key, Flight]]:
@@ -107,11 +118,18 @@ class Flights:
         flight = self._of(key, uid)
         if flight is None:
             return
-        del self._flights[key]
+        self._drop(key)
         if pod is None:
             self._world.apply(flight.real, deleted=True)
         else:
             self._world.apply(pod)
+
+    def _drop(self, key: Key) -> None:
+        gang = self._flights.pop(key).gang
+        if gang is not None:
+            self._of_gang[gang] -= 1
+            if not self._of_gang[gang]:
+                del self._of_gang[gang]
 
     def _of(self, key: Key, uid: str) -> Flight | None:
         flight = self._flights.get(key)

@@ -1,43 +1,55 @@
 """The grouper's loop: pods of ours without a gang get one, and PodGroups follow the workloads that they came from.
 
-It looks at the world that the scheduler's watches keep. Everything is idempotent: what is there already is not written
-again, and whoever was faster wins.
+It looks at the world that the scheduler's watches keep, and at a pod when there is a reason: the pod is new or says
+something else, or an object that its gang came from did. Everything is idempotent: what is there already is not written
+again, and whoever was faster wins. What can't be written is tried again, ever more slowly.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-import msgspec
-
-from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Pod
-from muster.api.interface import ResourceInterface
-from muster.api.kinds import CORE_KINDS, POD_GROUP, RESOURCE_INTERFACE, Kind
-from muster.api.podgroup import GROUPER_ANNOTATION
+from muster.api.podgroup import GROUPER_ANNOTATION, PodGroup
 from muster.api.validation.context import Context
+from muster.controllers.commits import POD, Commits, Existing, document_of
+from muster.controllers.complaints import PATIENCE_S, Complaints
+from muster.controllers.dependents import Dependents, Place, Who
 from muster.controllers.followed import Followed
+from muster.controllers.interfaces import Interfaces
+from muster.controllers.retiring import Retiring
 from muster.errors import AlreadyExists, ApiError, Conflict, NotFound
-from muster.grouping.grouper import Assignment, Grouper, Grouping, Made, Problem
+from muster.grouping.grouper import Assignment, Grouper, Grouping, Problem
 from muster.grouping.language.limits import DEFAULT, Limits
-from muster.grouping.loading import registry_of
 from muster.grouping.model import Object
-from muster.grouping.registry import Registry
-from muster.kube.client import MERGE, Client
-from muster.kube.watch import Added, Deleted, Listed, Modified, watch
-from muster.snapshot.world import Key, PodFacts, State, World
+from muster.grouping.owners import chain_of, identity_of
+from muster.grouping.trouble import Trouble
+from muster.kube.client import Client
+from muster.kube.events import EventRecorder, Regarding
+from muster.snapshot.world import Key, PodFacts, State, World, key_of
+from muster.telemetry import SILENT, Log, Metrics
 
-_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 _ENDED = (State.SUCCEEDED, State.FAILED)
-# So long after the first event a pass begins; so long at most between two.
-_WINDOW_S, _IDLE_S = 0.05, 30.0
-_WRITERS = 16
+# So long after the first event a pass begins; so long at most between two; so long until it may begin at all.
+_WINDOW_S, _IDLE_S, _READY_S = 0.05, 30.0, 0.2
+# Pods that are looked at in one go; a workload is not cut for that unless it is very large.
+_BATCH, _LARGE_BATCH = 500, 2_000
+# What could not be written is tried again after this, then after twice as long each time, and so on up to the last.
+_FIRST_AGAIN_S, _LAST_AGAIN_S = 0.1, 30.0
+# A workload that waits for something is looked at this often although nothing was seen to change.
+_LOOK_AGAIN_S = 60.0
 
-Notice = Callable[[str], None]
+
+# Problems with the pods that they are about.
+Troubled = list[tuple[Problem, list[Key]]]
 
 
 class GrouperLoop:
-    """Groups pods of a world until it is cancelled. `may_write` says whether this one leads."""
+    """Groups pods of a world until it is cancelled.
+
+    `may_write` says whether this one leads, `ready` whether the world is whole. `events` tells people about pods that
+    can't be grouped.
+    """
 
     def __init__(
         self,
@@ -49,156 +61,305 @@ class GrouperLoop:
         prefer: Sequence[str] = ("user",),
         context: Context | None = None,
         may_write: Callable[[], bool] = lambda: True,
-        notice: Notice = lambda _: None,
+        ready: Callable[[], bool] = lambda: True,
+        log: Log = SILENT,
+        metrics: Metrics | None = None,
+        events: EventRecorder | None = None,
     ) -> None:
-        self._client, self._world, self._may_write, self._notice = client, world, may_write, notice
-        self._limits, self._prefer = limits, tuple(prefer)
+        self._client, self._clock, self._world = client, client.clock, world
+        self._may_write, self._ready, self._log, self._metrics = may_write, ready, log, metrics
         self._awake = asyncio.Event()
-        self._interfaces: dict[str, ResourceInterface] = {}
-        self._listed = False
-        # Whether gangs that were made before may be others now: a workload or an interface changed.
-        self._stale = True
-        self._followed = Followed(client, self._pod, self._renew)
-        self._grouper = Grouper(
-            self._registry(), self._followed, default_queue=default_queue, limits=limits, context=context
+        self._interfaces = Interfaces(
+            client, self._look_at_all, limits=limits, prefer=prefer, may_write=may_write, log=log
         )
-        self._told: dict[tuple[str, str, str], str] = {}
+        self._followed = Followed(client, self._pod, self._object_changed, log)
+        self._grouper = Grouper(
+            self._interfaces.registry,
+            self._followed,
+            default_queue=default_queue,
+            limits=limits,
+            context=context,
+            looked=self._followed.note,
+        )
+        self._complaints = Complaints(self._clock, events, log)
+        self._retiring = Retiring(client, world, self._grouper, log)
+        # Pods that are to be looked at, those that came first before the others; and gangs that are looked at whole.
+        self._waiting: dict[Key, None] = dict.fromkeys(world.pods)
+        self._whole: set[Key] = set()
+        # When to look at a pod again, and how often writing about it has failed.
+        self._later: dict[Key, float] = {}
+        self._failures: dict[Key, int] = {}
+        self._commits = Commits(client, world, self._settle, self._failed)
+        self._dependents = Dependents()
+        world.listener = self
+
+    # What changed
 
     def wake(self) -> None:
-        """Something changed in the world."""
+        """There may be something to do."""
         self._awake.set()
 
-    def _renew(self) -> None:
-        self._stale = True
+    def pod_changed(self, before: PodFacts | None, now: PodFacts | None) -> None:
+        """A pod came, changed or went."""
+        if before is not None and now is not None and _says(before) == _says(now):
+            return
+        facts = now or before
+        assert facts is not None
+        key = key_of(facts.pod.metadata)
+        if now is None:
+            self._forget(key)
+            if facts.gang is not None and facts.gang not in self._world.members:
+                self._retiring.note(facts.gang)
+        elif self._commits.is_own(key, now):
+            return
+        else:
+            self._look(key)
+        self._object_changed(Place("", POD.name, *key))
+
+    def group_changed(self, key: Key, *, there: bool) -> None:
+        """A PodGroup came, which pods may have waited for, or went, and may have to be made again."""
+        members = self._world.members.get(key, ())
+        for pod in members:
+            self._look(pod)
+        if there and not members:
+            self._retiring.note(key)
+
+    def _object_changed(self, place: Place) -> None:
+        """Gangs that came from this object are looked at whole."""
+        dependents = self._dependents.of(place)
+        marked = self._commits.under_way() if dependents else {}
+        for who in dependents:
+            key = who.namespace, who.name
+            if not who.is_gang:
+                self._look(key)
+                continue
+            members = [*self._world.members.get(key, ()), *marked.get(key, ())]
+            if not members:
+                self._dependents.forget(who)
+            for pod in members:
+                self._look(pod)
+            self._whole.add(key)
+
+    def _look_at_all(self) -> None:
+        self._grouper.registry = self._interfaces.registry
+        self._waiting.update(dict.fromkeys(self._world.pods))
         self._awake.set()
+
+    def _look(self, pod: Key) -> None:
+        self._waiting[pod] = None
+        self._awake.set()
+
+    def _forget(self, pod: Key) -> None:
+        self._waiting.pop(pod, None)
+        self._settle(pod)
+        self._commits.forget(pod)
+        self._dependents.forget(Who(False, *pod))
+
+    def _settle(self, pod: Key) -> None:
+        """All is well with this pod."""
+        self._later.pop(pod, None)
+        self._failures.pop(pod, None)
+        self._complaints.settle(pod)
+
+    # Passes
 
     async def run(self) -> None:
         """Everything, until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._followed.run())
-            tasks.create_task(self._watch_interfaces())
+            tasks.create_task(self._interfaces.run())
             tasks.create_task(self._passes())
-
-    async def _watch_interfaces(self) -> None:
-        async with aclosing(watch(self._client, RESOURCE_INTERFACE)) as changes:
-            async for change in changes:
-                match change:
-                    case Listed(items=items):
-                        self._interfaces = {one.metadata.name: one for one in items}
-                        self._listed = True
-                    case Added(object=found) | Modified(object=found):
-                        self._interfaces[found.metadata.name] = found
-                    case Deleted(object=found):
-                        self._interfaces.pop(found.metadata.name, None)
-                    case _:
-                        continue
-                self._grouper.registry = self._registry()
-                self._renew()
-
-    def _registry(self) -> Registry:
-        return registry_of(self._interfaces.values(), limits=self._limits, prefer=self._prefer)
 
     async def _passes(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(_IDLE_S):
-                    await self._awake.wait()
-                await self._client.clock.sleep(_WINDOW_S)
-            except TimeoutError:
-                pass
-            self._awake.clear()
-            if self._listed and self._may_write():
-                await self._pass()
+            await self._wait()
+            if not (self._ready() and self._interfaces.is_listed and self._may_write()):
+                await self._clock.sleep(_READY_S)
+                self._awake.set()
+                continue
+            while batch := self._take():
+                for found in self._grouped(batch):
+                    await self._commits.write(found)
+                # Others have something to do, too.
+                await asyncio.sleep(0)
+            if self._may_write():
+                await self._retiring.look()
 
-    async def _pass(self) -> None:
-        """One look at everybody who has no gang; when workloads changed, also at those of gangs made here."""
-        world = self._world
-        stale, self._stale = self._stale, False
-        pods = [_document(facts.pod, _POD) for facts in world.pods.values() if self._is_meant(facts, stale)]
-        if not pods:
-            return
-        existing = {key: _document(group, POD_GROUP) for key, group in world.groups.items()}
-        self._grouper.classes = world.priority_classes.keys() or None
-        found = self._grouper.group(pods, existing)
-        self._tell(found.problems)
-        await self._write(found, existing)
+    async def _wait(self) -> None:
+        """Until something changed and a little longer, or until it is time to look again."""
+        now_s = self._clock.now_s()
+        times = (min(self._later.values(), default=None), self._retiring.due_s())
+        due = [due_s - now_s for due_s in times if due_s is not None]
+        with suppress(TimeoutError):
+            # A timer may be a little early, and then it would be set again and again.
+            async with asyncio.timeout(max(_WINDOW_S, min([*due, _IDLE_S]))):
+                await self._awake.wait()
+            await self._clock.sleep(_WINDOW_S)
+        self._awake.clear()
 
-    def _is_meant(self, facts: PodFacts, stale: bool) -> bool:
+    def _take(self) -> list[Key]:
+        """The next pods to look at; none when there are none, or when somebody else leads."""
+        now_s = self._clock.now_s()
+        for pod in [pod for pod, due_s in self._later.items() if due_s <= now_s]:
+            del self._later[pod]
+            self._waiting[pod] = None
+        batch: list[Key] = []
+        last = ""
+        while self._waiting and self._may_write():
+            pod = next(iter(self._waiting))
+            facts = self._world.pods.get(pod)
+            if facts is None or not self._is_meant(facts):
+                self._forget(pod)
+                continue
+            owner = facts.pod.metadata.owner_references[0].uid if facts.pod.metadata.owner_references else ""
+            if len(batch) >= _LARGE_BATCH or (len(batch) >= _BATCH and (not owner or owner != last)):
+                break
+            del self._waiting[pod]
+            batch.append(pod)
+            last = owner
+        return batch
+
+    def _is_meant(self, facts: PodFacts) -> bool:
+        """Whether it is for us to say where this pod belongs."""
         if not facts.ours or facts.state in _ENDED:
             return False
-        if facts.gang is None or not stale:
-            return facts.gang is None
-        group = self._world.groups.get(facts.gang)
-        return group is not None and _is_ours(group)
+        group = self._world.groups.get(facts.gang) if facts.gang is not None else None
+        return _is_ours(group) if group is not None else facts.state is not State.TERMINATING
 
-    async def _write(self, found: Grouping, existing: dict[Key, Any]) -> None:
-        """First the PodGroups, so that nobody names one that is not there; then the pods that are not marked yet."""
-        limit = asyncio.Semaphore(_WRITERS)
+    def _grouped(self, batch: Sequence[Key]) -> list[Grouping]:
+        """The gangs of these pods. What nobody has thought of costs the pod that it comes from, and no other."""
+        try:
+            return [self._group(batch)]
+        except Exception as error:
+            if len(batch) > 1:
+                return [found for pod in batch for found in self._grouped([pod])]
+            self._log.error("a pod can't be grouped: this is a defect of muster", pod="/".join(batch[0]), error=error)
+            return []
 
-        async def guarded(what: str, write: Any) -> None:
-            async with limit:
-                try:
-                    await write
-                except (AlreadyExists, Conflict, NotFound):
-                    # Somebody was faster, or it is gone: the next pass sees which.
-                    self._awake.set()
-                except ApiError as error:
-                    self._notice(f"{what}: {error.message}")
+    def _group(self, batch: Sequence[Key]) -> Grouping:
+        """The gangs of these pods, and what is to be remembered and told about them."""
+        world = self._world
+        asked: dict[Key, set[Place]] = {}
 
-        async with asyncio.TaskGroup() as tasks:
-            for made in found.groups:
-                if made.changed:
-                    name = made.document["metadata"]["name"]
-                    tasks.create_task(guarded(f"writing PodGroup {name}", self._put(made, existing)))
-        async with asyncio.TaskGroup() as tasks:
-            for pod in found.pods:
-                if not self._is_marked(pod):
-                    tasks.create_task(guarded(f"marking pod {pod.name}", self._mark(pod)))
+        def documents(pods: Iterable[Key]) -> Iterator[Object]:
+            for pod in pods:
+                self._followed.asked = asked[pod] = set()
+                yield document_of(world.pods[pod].pod, POD)
 
-    async def _put(self, made: Made, existing: dict[Key, Any]) -> None:
-        metadata = made.document["metadata"]
-        key = metadata["namespace"], metadata["name"]
-        before = existing.get(key)
-        if before is None:
-            await self._client.create(POD_GROUP, key[0], made.document)
+        self._grouper.classes = world.priority_classes.keys() or None
+        found = self._grouper.group(documents(batch), Existing(world.groups))
+        self._followed.asked = set()
+        self._count()
+        left = _troubled(found, batch)
+        self._remember(found, left, asked)
+        self._complain(found, left, batch)
+        return found
+
+    def _count(self) -> None:
+        if self._metrics is not None:
+            for (name, result), times in self._grouper.evaluations.items():
+                self._metrics.ri_evaluations.labels(self._metrics.label("ri", name), result).inc(times)
+        self._grouper.evaluations.clear()
+
+    def _remember(self, found: Grouping, left: Troubled, asked: Mapping[Key, set[Place]]) -> None:
+        """What every gang came from, and what pods without one are waiting for."""
+        gangs: dict[Key, set[Place]] = {}
+        for pod in found.pods:
+            gangs.setdefault((pod.namespace, pod.pod_group), set()).update(asked[pod.namespace, pod.name])
+            self._dependents.forget(Who(False, pod.namespace, pod.name))
+        for gang, places in gangs.items():
+            self._dependents.note(Who(True, *gang), places, instead=gang in self._whole)
+            self._whole.discard(gang)
+        for _, pods in left:
+            places = {place for key in pods for place in asked[key]}
+            for key in pods:
+                self._dependents.note(Who(False, *key), places, instead=True)
+        for key, _ in found.alone:
+            self._dependents.note(Who(False, *key), asked[key], instead=True)
+
+    def _complain(self, found: Grouping, left: Troubled, batch: Sequence[Key]) -> None:
+        """Tells those who are left over, and looks at them again when it may only be a matter of time."""
+        pods, groups = self._world.pods, self._world.groups
+        placed = {(pod.namespace, pod.name) for pod in found.pods}
+        # They name a PodGroup that is not there, and that is not theirs to be made.
+        missing = {key for key in batch if key not in placed and _is_missing(pods[key].gang, groups)}
+        for key in sorted(missing):
+            self._complaints.not_found(pods[key])
+            self._look_later(key)
+        for problem, about in left:
+            self._tell(problem, [key for key in about if key not in missing])
+        for key, _ in found.alone:
+            if key not in missing:
+                self._settle(key)
+
+    def _tell(self, problem: Problem, pods: Sequence[Key]) -> None:
+        facts = [self._world.pods[pod] for pod in pods]
+        if facts:
+            self._complaints.not_grouped(problem, facts, self._owner(problem, facts[0]))
+        for pod in pods:
+            self._look_later(pod, _LOOK_AGAIN_S if problem.retry else None)
+
+    def _look_later(self, pod: Key, otherwise_s: float | None = None) -> None:
+        """When it is time to tell what was kept back, or else after this time."""
+        after_s = PATIENCE_S if self._complaints.is_kept_back(pod) else otherwise_s
+        if after_s is not None:
+            self._later[pod] = min(self._later.get(pod, float("inf")), self._clock.now_s() + after_s)
+
+    def _owner(self, problem: Problem, facts: PodFacts) -> Regarding | None:
+        """The workload that a problem is about, when it can be seen from its pod."""
+        try:
+            chain = chain_of(document_of(facts.pod, POD), self._followed)
+        except Trouble:
+            return None
+        for link in chain[:-1]:
+            who = identity_of(link.object)
+            if (who.kind, who.name) == (problem.kind, problem.name):
+                return Regarding(*who)
+        return None
+
+    def _failed(self, what: str, pods: Sequence[Assignment], error: ApiError) -> None:
+        """Somebody was faster, or something is wrong: looked at again, ever later."""
+        keys = [(pod.namespace, pod.name) for pod in pods if (pod.namespace, pod.name) in self._world.pods]
+        now_s = self._clock.now_s()
+        for key in keys:
+            times = self._failures[key] = self._failures.get(key, 0) + 1
+            self._later[key] = now_s + min(_FIRST_AGAIN_S * 2.0**times, _LAST_AGAIN_S)
+        if not keys or isinstance(error, AlreadyExists | Conflict | NotFound):
             return
-        gone = {field: None for field in before.get("spec", {}) if field not in made.document["spec"]}
-        head = {field: metadata[field] for field in ("annotations", "labels", "ownerReferences") if field in metadata}
-        body = {"metadata": {**head, "uid": before["metadata"]["uid"]}, "spec": {**made.document["spec"], **gone}}
-        await self._client.patch(POD_GROUP, *key, body, content=MERGE)
-
-    def _is_marked(self, pod: Assignment) -> bool:
-        metadata = self._world.pods[pod.namespace, pod.name].pod.metadata
-        given = metadata.annotations.get(POD_GROUP_ANNOTATION, ""), metadata.labels.get(SUBGROUP_LABEL, "")
-        return given == (pod.pod_group, pod.sub_group)
-
-    async def _mark(self, pod: Assignment) -> None:
-        uid = self._world.pods[pod.namespace, pod.name].pod.metadata.uid
-        metadata = {
-            "uid": uid,
-            "annotations": {POD_GROUP_ANNOTATION: pod.pod_group},
-            "labels": {SUBGROUP_LABEL: pod.sub_group or None},
-        }
-        await self._client.patch(_POD, pod.namespace, pod.name, {"metadata": metadata}, content=MERGE)
-
-    def _tell(self, problems: Iterable[Problem]) -> None:
-        """Each problem once, until it is another one."""
-        now = {(one.kind, one.namespace, one.name): one.message for one in problems}
-        for key, message in now.items():
-            if self._told.get(key) != message:
-                self._notice(f"{key[0]} {key[1]}/{key[2]}: not grouped: {message}")
-        self._told = now
+        message = f"{what}: {error.message}"
+        names = tuple(pod.name for pod in pods)
+        problem = Problem("PodGroup", pods[0].namespace, pods[0].pod_group, "", "", message, "", True, names)
+        self._complaints.not_grouped(problem, [self._world.pods[key] for key in keys], None)
 
     def _pod(self, key: Key) -> Object | None:
         facts = self._world.pods.get(key)
-        return _document(facts.pod, _POD) if facts is not None else None
+        return document_of(facts.pod, POD) if facts is not None else None
 
 
-def _document(found: Any, kind: Kind) -> dict[str, Any]:
-    """An object as JSON, as far as it is watched."""
-    document: dict[str, Any] = msgspec.to_builtins(found)
-    return {"apiVersion": kind.api_version, "kind": kind.name, **document}
+def _troubled(found: Grouping, batch: Iterable[Key]) -> Troubled:
+    """The problems, each with its pods. An owner of the whole cluster has them in any namespace."""
+    placed = {(pod.namespace, pod.name) for pod in found.pods}
+    named: dict[str, list[Key]] = {}
+    for key in batch:
+        if key not in placed:
+            named.setdefault(key[1], []).append(key)
+    troubled: Troubled = []
+    for problem in found.problems:
+        keys = [key for name in problem.pods for key in named.get(name, ())]
+        troubled.append((problem, [key for key in keys if key[0] == problem.namespace] or keys))
+    return troubled
 
 
-def _is_ours(group: Any) -> bool:
+def _is_missing(gang: Key | None, groups: Mapping[Key, PodGroup]) -> bool:
+    return gang is not None and gang not in groups
+
+
+def _says(facts: PodFacts) -> tuple[Any, ...]:
+    """What of a pod decides about its gang."""
+    metadata = facts.pod.metadata
+    who = metadata.uid, metadata.labels, metadata.annotations, metadata.owner_references
+    return *who, facts.ours, facts.state in _ENDED
+
+
+def _is_ours(group: PodGroup) -> bool:
     return GROUPER_ANNOTATION in group.metadata.annotations

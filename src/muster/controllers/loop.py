@@ -32,6 +32,10 @@ _KINDS: tuple[Kind, ...] = tuple(kind for kind in (*CORE_KINDS, POD_GROUP, QUEUE
 _POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 # So long after the first event a cycle begins; so long it waits at most when nothing happens.
 WINDOW_S, IDLE_S = 0.02, 5.0
+# So much later what was seen is looked at when nobody can be placed because of it.
+LAZY_S = 0.25
+# After a cycle the next one waits so many times as long as it took, and never longer than that: binds come first.
+_PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
 
 
 class Loop:
@@ -58,6 +62,9 @@ class Loop:
         self._may_write, self._log, self._metrics, self._window_s = may_write, log, metrics, window_s
         self._seen, self._planned = seen, planned
         self._awake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        # No cycle begins before.
+        self._rests_until_s = 0.0
         self._writes: set[asyncio.Task[None]] = set()
         self.sights = Sights([kind.plural for kind in _KINDS], log=log, metrics=metrics, clock=self._clock)
         self.teller = Teller(
@@ -103,7 +110,7 @@ class Loop:
                 self._take(kind, change)
 
     def _take(self, kind: Kind, change: Any) -> None:
-        scheduler = self._scheduler
+        scheduler, matters = self._scheduler, True
         self.sights.take(kind.plural, change)
         match change:
             case Listed(items=items, unread=unread):
@@ -111,14 +118,17 @@ class Loop:
                 for one in unread:
                     self._unread(kind, one)
             case Added(object=found) | Modified(object=found):
-                scheduler.see(found)
+                matters = scheduler.see(found)
             case Deleted(object=found):
                 scheduler.see(found, deleted=True)
             case Unread():
                 self._unread(kind, change)
             case Bookmark() | Restarted():
                 return
-        self._awake.set()
+        if matters:
+            self._awake.set()
+        elif self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._awake.set)
         self._seen()
 
     def _unread(self, kind: Kind, found: Unread) -> None:
@@ -135,11 +145,13 @@ class Loop:
         while True:
             await self._wait()
             if self.is_synced and self._may_write():
-                self.cycle_began_s = self._clock.now_s()
+                began_s = self.cycle_began_s = self._clock.now_s()
                 try:
                     await self._cycle()
                 finally:
                     self.cycle_began_s = None
+                now_s = self._clock.now_s()
+                self._rests_until_s = now_s + min(_PAUSES * (now_s - began_s), _LONGEST_PAUSE_S)
 
     async def _cycle(self) -> None:
         """Plans and sends. Between the plan and the sending nothing is waited for: what was planned on is what is."""
@@ -202,9 +214,10 @@ class Loop:
                 said = error.message
                 self._log.warning("a bind was refused", pod=pod, node=order.node, error=said, decision=decision)
                 self._scheduler.refused(order, error.message, self._now_ns())
+            self._awake.set()
         else:
+            # Nothing to plan: it counted as bound since it was sent.
             self._scheduler.bound(order)
-        self._awake.set()
 
     async def _evict_all(self, orders: list[EvictOrder], decision: str) -> None:
         """Pods of one gang that go for one reason. What is said about it is what happened."""
@@ -252,13 +265,14 @@ class Loop:
     async def _read_again(self, namespaces: Iterable[str]) -> bool:
         """All pods of these namespaces as they are now, whatever the watch has shown. False: they can't be read."""
         for namespace in sorted(namespaces):
+            self._scheduler.reading()
             try:
                 listing = await self._client.list(_POD, namespace)
             except ApiError as error:
                 said = error.message
                 self._log.warning("pods could not be read before an eviction", namespace=namespace, error=said)
                 return False
-            self._scheduler.refresh(namespace, listing.items)
+            self._scheduler.refresh(namespace, listing.items, listing.resource_version)
         return True
 
     async def _wait(self) -> None:
@@ -266,10 +280,13 @@ class Loop:
         try:
             async with asyncio.timeout(IDLE_S):
                 await self._awake.wait()
-            await self._clock.sleep(self._window_s)
+            await self._clock.sleep(max(self._window_s, self._rests_until_s - self._clock.now_s()))
         except TimeoutError:
             pass
         self._awake.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def _now_ns(self) -> int:
         return int(self._clock.wall().timestamp() * 10**9)

@@ -24,7 +24,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
-from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, World, key_of
+from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, State, World, key_of
 
 _S = 10**9
 # After so many refused binds a gang rests; so long at first, twice as long each time, and never longer than that.
@@ -67,17 +67,30 @@ class Scheduler:
         self._memory = Memory()
         self._failures: dict[Key, _Failures] = {}
         self._told = orders.Memory()
+        # Pods, by uid, that were seen to go while others are read; None: nobody reads.
+        self._gone: set[str] | None = None
         self._identity, self._cycles = identity, 0
 
-    def see(self, found: Any, *, deleted: bool = False) -> None:
-        """An object that came, changed or went."""
+    def see(self, found: Any, *, deleted: bool = False) -> bool:
+        """An object that came, changed or went. False: it can wait, since nobody can be placed now who could not before.
+
+        Most of what is seen are our own binds and statuses.
+        """
+        world, key = self.world, key_of(found.metadata)
         if isinstance(found, Pod):
+            before = world.pods.get(key)
+            if deleted and self._gone is not None:
+                self._gone.add(found.metadata.uid)
             if deleted or not self._is_older(found):
                 self.flights.see(_slim(found), deleted=deleted)
-        elif isinstance(found, Queue):
-            self.world.apply(found, deleted=deleted, error=self._error_of(found))
-        else:
-            self.world.apply(found, deleted=deleted)
+            after = world.pods.get(key)
+            return before is None or after is None or not before.state == after.state == State.PLACED
+        if isinstance(found, PodGroup):
+            group = world.groups.get(key)
+            world.apply(found, deleted=deleted)
+            return deleted or group is None or _stated(group) != _stated(found)
+        world.apply(found, deleted=deleted, error=self._error_of(found) if isinstance(found, Queue) else "")
+        return True
 
     def unread(self, struct: type, metadata: Metadata, why: str, *, deleted: bool = False) -> None:
         """An object that could not be read: its gang, or its pod, is held, and nobody else."""
@@ -98,15 +111,22 @@ class Scheduler:
         for one in there:
             self.see(one)
 
-    def refresh(self, namespace: str, pods: Iterable[Pod]) -> None:
-        """All pods of a namespace, read consistently: newer than anything that a watch has shown."""
-        there = list(pods)
+    def reading(self) -> None:
+        """A namespace is about to be read: who is seen to go from now on is gone, whatever the reading says."""
+        self._gone = set()
+
+    def refresh(self, namespace: str, pods: Iterable[Pod], version: str = "") -> None:
+        """All pods of a namespace, read consistently, as they were at `version`: what was seen since then stays."""
+        since = {key for key, facts in self.world.pods.items() if _is_after(facts.pod, version)}
+        there = [pod for pod in pods if pod.metadata.uid not in (self._gone or ())]
         listed = {key_of(pod.metadata) for pod in there}
         for key, facts in list(self.world.pods.items()):
-            if key[0] == namespace and key not in listed:
+            if key[0] == namespace and key not in listed and key not in since:
                 self.flights.see(facts.pod, deleted=True)
         for pod in there:
-            self.flights.see(_slim(pod))
+            if key_of(pod.metadata) not in since and not self._is_older(pod):
+                self.flights.see(_slim(pod))
+        self._gone = None
 
     def cycle(self, now_ns: int, lap: Callable[[str], None] = lambda _: None) -> Orders:
         """One cycle over what was seen so far: what is to be written. `lap` is told when each of its steps is done."""
@@ -120,7 +140,7 @@ class Scheduler:
         lap("plan")
         self._cycles += 1
         decision = f"{self._identity}-{self._cycles}"
-        found = orders_of(self.plan, self.world, self.flights.keys(), self._told, decision)
+        found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, decision)
         lap("orders")
         return found
 
@@ -191,6 +211,17 @@ class Scheduler:
             PodDisruptionBudget: world.budgets,
         }
         return list(kept[struct].values())
+
+
+def _stated(group: PodGroup) -> tuple[Any, ...]:
+    """What people say in a PodGroup; its status is ours."""
+    return group.spec, group.metadata.annotations, group.metadata.labels
+
+
+def _is_after(pod: Pod, version: str) -> bool:
+    """Whether a pod was seen in a state that a reading of this version can't know."""
+    seen = pod.metadata.resource_version
+    return seen.isdigit() and version.isdigit() and int(seen) > int(version)
 
 
 def _slim(pod: Pod) -> Pod:

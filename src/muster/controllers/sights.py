@@ -10,8 +10,8 @@ from muster.kube.clock import Clock, SystemClock
 from muster.kube.watch import Listed, Restarted, Watched
 from muster.telemetry import SILENT, Log, Metrics
 
-# A watch ends now and then; a server that is away is told about by whoever asks it, once for all.
-_ORDINARY = ("end", "gone", "unreachable")
+# A watch ends now and then.
+_ORDINARY = ("end", "gone")
 _HINTS = {
     "forbidden": "muster doctor says which rights are missing",
     "not-found": "install the definitions: muster crds | kubectl apply --server-side -f -",
@@ -35,6 +35,8 @@ class Sights:
         now_s = self._clock.now_s()
         self._heard_s = dict.fromkeys(self._unlisted, now_s)
         self._troubles: dict[str, str] = {}
+        # Since when the server does not answer.
+        self._away_s: float | None = None
         for resource in self._heard_s:
             if metrics is None:
                 break
@@ -58,12 +60,19 @@ class Sights:
         """How long ago something was heard of it: so old may be what we know. Servers say something every minute."""
         return max(0.0, self._clock.now_s() - self._heard_s[resource])
 
+    def answered(self) -> None:
+        """The server answered something, whatever that was."""
+        if self._away_s is not None:
+            self._log.info("the API server answers again", after_s=round(self._clock.now_s() - self._away_s, 1))
+            self._away_s = None
+
     def take(self, resource: str, change: Watched) -> None:
         """Something that a watch said."""
         if isinstance(change, Restarted):
             self._restarted(resource, change)
             return
         self._heard_s[resource] = self._clock.now_s()
+        self.answered()
         if isinstance(change, Listed):
             self._unlisted.discard(resource)
         if resource in self._troubles:
@@ -76,10 +85,18 @@ class Sights:
         said = change.error.message if change.error is not None else change.cause
         if change.cause in _ORDINARY:
             self._log.debug("a watch began anew", resource=resource, cause=change.cause)
-            if resource in self._unlisted and change.cause == "unreachable":
-                self._troubles.setdefault(resource, said)
-            return
-        if self._troubles.get(resource) != said:
+        elif change.cause == "unreachable":
+            # It is the same for all: said once.
+            self._troubles.setdefault(resource, said)
+            if self._away_s is None:
+                self._away_s = self._clock.now_s()
+                self._log.warning("the API server does not answer", error=said, hint=_hint(change))
+        elif self._troubles.get(resource) != said:
             self._troubles[resource] = said
-            hint = _HINTS.get(change.cause) or (change.error.hint if change.error is not None else "")
-            self._log.warning("a watch has trouble", resource=resource, cause=change.cause, error=said, hint=hint)
+            self._log.warning(
+                "a watch has trouble", resource=resource, cause=change.cause, error=said, hint=_hint(change)
+            )
+
+
+def _hint(change: Restarted) -> str:
+    return _HINTS.get(change.cause) or (change.error.hint if change.error is not None else "")

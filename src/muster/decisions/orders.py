@@ -128,22 +128,21 @@ def orders_of(
 ) -> Orders:
     """What is to be written. The world is the one that the plan's snapshot was built from.
 
-    `flying` are pods that writes were sent for before, of which nothing was seen yet.
+    `flying` are gangs with pods for which writes were sent before, of which nothing was seen yet.
     """
     memory = memory or Memory()
     memory.keep(world)
     decisions = decide(plan)
     binds = tuple(_binds(decisions, world))
     evictions = tuple(_evictions(decisions, world))
-    moving = {order.gang for order in binds} | {order.gang for order in evictions}
-    moving |= {gang for key in flying if key in world.pods and (gang := world.pods[key].gang) is not None}
+    moving = {*flying, *(order.gang for order in binds), *(order.gang for order in evictions)}
     anew = _told_anew(plan, moving, memory.gangs)
     return Orders(
         binds,
         evictions,
         tuple(_nominations(plan, decisions, anew, world)),
         tuple(_statuses(plan, anew, world, decision)),
-        tuple(_rooms(plan, world)),
+        tuple(_rooms(plan, anew, world)),
         tuple(
             SignalOrder(plan.snapshot.gangs[number].key, one)
             for number in anew
@@ -246,9 +245,10 @@ def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]
             yield QueueOrder(name, queue.metadata.uid, status)
 
 
-def _rooms(plan: Plan, world: World) -> Iterator[RoomOrder]:
-    for number, gang in enumerate(plan.snapshot.gangs):
-        kept = plan.kept.get(number, ())
+def _rooms(plan: Plan, anew: Collection[int], world: World) -> Iterator[RoomOrder]:
+    gangs = plan.snapshot.gangs
+    for number in sorted({*plan.kept, *anew, *(number for number, gang in enumerate(gangs) if gang.kept)}):
+        gang, kept = gangs[number], plan.kept.get(number, ())
         group = world.groups[gang.key]
         written = group.metadata.annotations.get(KEPT_ROOM_ANNOTATION, "")
         wanted = annotation_of(kept, gang, plan.snapshot) if kept else ""

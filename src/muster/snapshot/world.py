@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
@@ -196,7 +197,7 @@ class World:
                     del self.members[before.gang]
         facts = None
         if pod is not None:
-            facts = self.pods[key] = self._facts(pod, error)
+            facts = self.pods[key] = self._facts(pod, error, before)
             self._hold(facts, 1)
             if facts.gang is not None:
                 self._changed.add(facts.gang)
@@ -226,10 +227,13 @@ class World:
             if facts.ports:
                 _keep(self.ported, key_of(facts.pod.metadata), facts, sign < 0)
 
-    def _facts(self, pod: Pod, error: str = "") -> PodFacts:
+    def _facts(self, pod: Pod, error: str = "", before: PodFacts | None = None) -> PodFacts:
+        """What placement asks of a pod; most of it is as before when the pod asks for the same as before."""
         name = pod.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
         ours = pod.spec.scheduler_name in self._schedulers or (not pod.spec.scheduler_name and bool(name))
         gang = (pod.metadata.namespace or DEFAULT_NAMESPACE, name) if ours and name else None
+        if before is not None and not error and not before.problem and _asks_the_same(before.pod, pod):
+            return before._replace(pod=pod, state=state_of(pod), ours=ours, gang=gang)
         problem = error
         try:
             request = request_of(pod.spec)
@@ -317,6 +321,13 @@ def _says_the_same(before: Pod, now: Pod) -> bool:
         and before.status.nominated_node_name == now.status.nominated_node_name
         and before.spec == now.spec
     )
+
+
+def _asks_the_same(before: Pod, now: Pod) -> bool:
+    """Whether only its node, or its state, is another one."""
+    if before.metadata.annotations != now.metadata.annotations:
+        return False
+    return before.spec == now.spec or structs.replace(before.spec, node_name=now.spec.node_name) == now.spec
 
 
 def _looks(node: Node) -> tuple[Any, ...]:

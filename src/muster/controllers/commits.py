@@ -1,0 +1,180 @@
+"""What the grouper writes: PodGroups, and which one a pod is of. Whoever was faster wins."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Pod
+from muster.api.kinds import CORE_KINDS, POD_GROUP, Kind
+from muster.api.podgroup import PodGroup
+from muster.errors import ApiError
+from muster.grouping.grouper import Assignment, Grouping, Made
+from muster.grouping.model import Object
+from muster.kube.client import MERGE, Client
+from muster.snapshot.world import Key, PodFacts, World
+
+POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
+_WRITERS = 16
+
+
+class _Mark(NamedTuple):
+    """What a pod is told to be: which pod, its gang, its subgroup."""
+
+    uid: str
+    pod_group: str
+    sub_group: str
+
+
+class Commits:
+    """Writes groupings. `settled` is called for each pod that is where it belongs, `failed` with a sentence, the pods
+    and the error when something could not be written.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        settled: Callable[[Key], None],
+        failed: Callable[[str, Sequence[Assignment], ApiError], None],
+    ) -> None:
+        self._client, self._world, self._settled, self._failed = client, world, settled, failed
+        # What was sent and not seen yet.
+        self._sent: dict[Key, _Mark] = {}
+
+    def is_own(self, pod: Key, facts: PodFacts) -> bool:
+        """Whether a pod changed because of what was written here. Told once: it is seen now."""
+        if self._sent.get(pod) != _mark_of(facts):
+            return False
+        del self._sent[pod]
+        return True
+
+    def forget(self, pod: Key) -> None:
+        """The pod is gone."""
+        self._sent.pop(pod, None)
+
+    def under_way(self) -> dict[Key, list[Key]]:
+        """Pods whose gang is written and not seen yet, by gang."""
+        found: dict[Key, list[Key]] = {}
+        for pod, mark in self._sent.items():
+            found.setdefault((pod[0], mark.pod_group), []).append(pod)
+        return found
+
+    async def write(self, found: Grouping) -> None:
+        """First a PodGroup, so that nobody names one that is not there; then its pods that are not marked yet."""
+        limit = asyncio.Semaphore(_WRITERS)
+        members: dict[Key, list[Assignment]] = {}
+        for pod in found.pods:
+            members.setdefault((pod.namespace, pod.pod_group), []).append(pod)
+        async with asyncio.TaskGroup() as tasks:
+            for made in found.groups:
+                gang = made.document["metadata"]["namespace"], made.document["metadata"]["name"]
+                pods = members.get(gang, [])
+                if made.changed or not all(map(self._is_marked, pods)):
+                    tasks.create_task(self._commit(limit, made, pods))
+                else:
+                    self._settle(pods)
+
+    def _settle(self, pods: Iterable[Assignment]) -> None:
+        for pod in pods:
+            self._settled((pod.namespace, pod.name))
+
+    async def _commit(self, limit: asyncio.Semaphore, made: Made, pods: Sequence[Assignment]) -> None:
+        """One gang."""
+        try:
+            if made.changed:
+                async with limit:
+                    await self._put(made)
+        except ApiError as error:
+            self._failed("the PodGroup can't be written", pods, error)
+            return
+        self._settle(filter(self._is_marked, pods))
+        async with asyncio.TaskGroup() as tasks:
+            for pod in pods:
+                if not self._is_marked(pod):
+                    tasks.create_task(self._mark(limit, pod))
+
+    async def _put(self, made: Made) -> None:
+        metadata = made.document["metadata"]
+        key = metadata["namespace"], metadata["name"]
+        group = self._world.groups.get(key)
+        if group is None:
+            await self._client.create(POD_GROUP, key[0], made.document)
+            return
+        patch = _difference(document_of(group, POD_GROUP), made.document)
+        # Only that on which it was derived: who changed it meanwhile is heard first.
+        version = {"uid": group.metadata.uid, "resourceVersion": group.metadata.resource_version}
+        patch["metadata"] = {**patch.get("metadata", {}), **version}
+        await self._client.patch(POD_GROUP, *key, patch, content=MERGE)
+
+    def _is_marked(self, pod: Assignment) -> bool:
+        facts = self._world.pods.get((pod.namespace, pod.name))
+        if facts is None:
+            return True
+        mark = _Mark(facts.pod.metadata.uid, pod.pod_group, pod.sub_group)
+        return mark in (_mark_of(facts), self._sent.get((pod.namespace, pod.name)))
+
+    async def _mark(self, limit: asyncio.Semaphore, pod: Assignment) -> None:
+        key = pod.namespace, pod.name
+        async with limit:
+            facts = self._world.pods.get(key)
+            if facts is None:
+                return
+            uid = facts.pod.metadata.uid
+            self._sent[key] = mark = _Mark(uid, pod.pod_group, pod.sub_group)
+            metadata = {
+                "uid": uid,
+                "annotations": {POD_GROUP_ANNOTATION: pod.pod_group},
+                "labels": {SUBGROUP_LABEL: pod.sub_group or None},
+            }
+            try:
+                await self._client.patch(POD, *key, {"metadata": metadata}, content=MERGE)
+            except ApiError as error:
+                if self._sent.get(key) == mark:
+                    del self._sent[key]
+                self._failed("the pod can't be marked", [pod], error)
+                return
+        self._settled(key)
+
+
+class Existing(Mapping[Key, Object]):
+    """PodGroups as JSON, made when somebody asks for one."""
+
+    def __init__(self, groups: Mapping[Key, PodGroup]) -> None:
+        self._groups = groups
+
+    def __getitem__(self, key: Key) -> Object:
+        return document_of(self._groups[key], POD_GROUP)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+
+def document_of(found: Any, kind: Kind) -> dict[str, Any]:
+    """An object as JSON, as far as it is watched."""
+    document: dict[str, Any] = msgspec.to_builtins(found)
+    return {"apiVersion": kind.api_version, "kind": kind.name, **document}
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes one of the other: what is gone is null."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            inner = _difference(old, value)
+            if inner:
+                patch[key] = inner
+        elif old != value or key not in before:
+            patch[key] = value
+    return patch
+
+
+def _mark_of(facts: PodFacts) -> _Mark:
+    metadata = facts.pod.metadata
+    given = metadata.annotations.get(POD_GROUP_ANNOTATION, ""), metadata.labels.get(SUBGROUP_LABEL, "")
+    return _Mark(metadata.uid, *given)

@@ -1,0 +1,161 @@
+"""Compares the mirror with the cluster now and then: whatever the reason, no pod may be known wrongly for long.
+
+All pods are listed, as little of each as tells one state from another. What differs gets some seconds to catch up: a
+watch is always a little behind. What then still differs is read one by one, counted, and put right.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from muster.api.cluster import Pod
+from muster.api.kinds import CORE_KINDS
+from muster.api.model import Metadata, Model
+from muster.controllers.scheduler import Scheduler
+from muster.errors import ApiError, BadObject, NotFound
+from muster.kube.client import Client
+from muster.kube.resources import Resource
+from muster.snapshot.world import Key, key_of
+from muster.telemetry import SILENT, Log, Metrics
+
+EVERY_S = 60.0
+# How long what differs may take to catch up, and how often it is looked at meanwhile.
+PATIENCE_S, LOOK_S = 5.0, 0.2
+# So many are read one by one; the rest is for the next time.
+MOST_READ = 200
+_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
+
+
+class _Place(Model, frozen=True, kw_only=True):
+    node_name: str = ""
+
+
+class _Brief(Model, frozen=True, kw_only=True):
+    """Of a pod who it is, in which version, and where."""
+
+    metadata: Metadata = Metadata()
+    spec: _Place = _Place()
+
+
+_BRIEFLY = Resource("v1", "Pod", "pods", struct=_Brief)
+
+
+class State(NamedTuple):
+    """What tells one state of a pod from another."""
+
+    uid: str
+    version: str
+    node: str
+
+    @classmethod
+    def of(cls, pod: Any) -> "State":
+        """Of a pod, however much of it was read."""
+        return cls(pod.metadata.uid, pod.metadata.resource_version, pod.spec.node_name)
+
+
+def differences(
+    mirror: Mapping[Key, State], listed: Mapping[Key, State], version: str, flying: Collection[Key] = ()
+) -> Iterator[tuple[Key, str]]:
+    """The pods that the mirror knows otherwise than a list of this version, with what is wrong in a word.
+
+    What the mirror knows later than the list is no difference. `flying` are pods that writes are on their way for: the
+    mirror shows them as they will be.
+    """
+    for key, there in listed.items():
+        here = mirror.get(key)
+        if here is None:
+            yield key, "missing"
+        elif _is_later(there.version, here.version):
+            yield key, "old"
+        elif here.version == there.version and key not in flying and here != there:
+            yield key, "other"
+    for key, here in mirror.items():
+        if key not in listed and not _is_later(here.version, version):
+            yield key, "gone"
+
+
+def _is_later(one: str, other: str) -> bool:
+    """Whether a version is later. Those that are no numbers can only be told apart."""
+    return int(one) > int(other) if one.isdigit() and other.isdigit() else False
+
+
+class Comparer:
+    """Compares until it is cancelled, while `may_act`. `woken` is called when something was put right."""
+
+    def __init__(
+        self,
+        client: Client,
+        scheduler: Scheduler,
+        *,
+        may_act: Callable[[], bool] = lambda: True,
+        woken: Callable[[], None] = lambda: None,
+        log: Log = SILENT,
+        metrics: Metrics | None = None,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._client, self._scheduler, self._clock = client, scheduler, client.clock
+        self._may_act, self._woken, self._every_s = may_act, woken, every_s
+        self._log, self._metrics = log, metrics
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await self._clock.sleep(self._every_s)
+            if not self._may_act():
+                continue
+            try:
+                await self.compare()
+            except (ApiError, BadObject) as error:
+                self._log.warning("the mirror could not be compared with the cluster", error=error.message)
+
+    async def compare(self) -> int:
+        """Once: how many pods were known wrongly. Raises ApiError."""
+        listing = await self._client.list(_BRIEFLY)
+        listed = {key_of(one.metadata): State.of(one) for one in listing.items}
+        # Whose state can't be told is held anyway.
+        unread = {key_of(one.metadata) for one in listing.unread}
+        suspects = self._suspects(listed, unread, listing.resource_version, None)
+        until_s = self._clock.now_s() + PATIENCE_S
+        while suspects and self._clock.now_s() < until_s:
+            await self._clock.sleep(LOOK_S)
+            suspects = self._suspects(listed, unread, listing.resource_version, suspects)
+        wrong: dict[Key, str] = {}
+        for key, what in list(suspects.items())[:MOST_READ]:
+            if await self._put_right(key):
+                wrong[key] = what
+        if wrong:
+            named = ["/".join(key) for key in list(wrong)[:5]]
+            self._log.warning("the mirror was wrong about pods and was put right", pods=len(wrong), such_as=named)
+            if self._metrics is not None:
+                self._metrics.cache_mismatch.inc(len(wrong))
+            self._woken()
+        return len(wrong)
+
+    def _suspects(
+        self, listed: Mapping[Key, State], unread: Collection[Key], version: str, before: Collection[Key] | None
+    ) -> dict[Key, str]:
+        """Who differs now, of those before; None: of all."""
+        scheduler = self._scheduler
+        pods = scheduler.world.pods
+        keys = pods.keys() if before is None else [key for key in before if key in pods]
+        mirror = {key: State.of(pods[key].pod) for key in keys if key not in unread}
+        asked = listed if before is None else {key: listed[key] for key in before if key in listed}
+        return dict(differences(mirror, asked, version, scheduler.flights.keys()))
+
+    async def _put_right(self, key: Key) -> bool:
+        """Reads one pod. Whether the mirror was wrong about it."""
+        scheduler = self._scheduler
+        try:
+            found = await self._client.get(_POD, *key)
+        except NotFound:
+            found = None
+        facts = scheduler.world.pods.get(key)
+        if found is None:
+            if facts is not None:
+                scheduler.see(facts.pod, deleted=True)
+            return facts is not None
+        there = {key: State.of(found)}
+        here = {key: State.of(facts.pod)} if facts is not None else {}
+        if not dict(differences(here, there, found.metadata.resource_version, scheduler.flights.keys())):
+            return False
+        scheduler.see(found)
+        return True

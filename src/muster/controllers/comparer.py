@@ -4,7 +4,7 @@ All pods are listed, as little of each as tells one state from another. What dif
 watch is always a little behind. What then still differs is read one by one, counted, and put right.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from muster.api.cluster import Pod
@@ -22,6 +22,8 @@ EVERY_S = 60.0
 PATIENCE_S, LOOK_S = 5.0, 0.2
 # So many are read one by one; the rest is for the next time.
 MOST_READ = 200
+# So many are compared before others have their turn.
+STEP = 2_000
 _POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 
 
@@ -110,14 +112,17 @@ class Comparer:
     async def compare(self) -> int:
         """Once: how many pods were known wrongly. Raises ApiError."""
         listing = await self._client.list(_BRIEFLY)
-        listed = {key_of(one.metadata): State.of(one) for one in listing.items}
+        listed: dict[Key, State] = {}
+        for start in range(0, len(listing.items), STEP):
+            listed.update((key_of(one.metadata), State.of(one)) for one in listing.items[start : start + STEP])
+            await self._clock.sleep(0)
         # Whose state can't be told is held anyway.
         unread = {key_of(one.metadata) for one in listing.unread}
-        suspects = self._suspects(listed, unread, listing.resource_version, None)
+        suspects = await self._suspects(listed, unread, listing.resource_version)
         until_s = self._clock.now_s() + PATIENCE_S
         while suspects and self._clock.now_s() < until_s:
             await self._clock.sleep(LOOK_S)
-            suspects = self._suspects(listed, unread, listing.resource_version, suspects)
+            suspects = self._differing(suspects, listed, listing.resource_version)
         wrong: dict[Key, str] = {}
         for key, what in list(suspects.items())[:MOST_READ]:
             if await self._put_right(key):
@@ -130,16 +135,26 @@ class Comparer:
             self._woken()
         return len(wrong)
 
-    def _suspects(
-        self, listed: Mapping[Key, State], unread: Collection[Key], version: str, before: Collection[Key] | None
-    ) -> dict[Key, str]:
-        """Who differs now, of those before; None: of all."""
-        scheduler = self._scheduler
-        pods = scheduler.world.pods
-        keys = pods.keys() if before is None else [key for key in before if key in pods]
-        mirror = {key: State.of(pods[key].pod) for key in keys if key not in unread}
-        asked = listed if before is None else {key: listed[key] for key in before if key in listed}
-        return dict(differences(mirror, asked, version, scheduler.flights.keys()))
+    async def _suspects(self, listed: Mapping[Key, State], unread: Collection[Key], version: str) -> Mapping[Key, str]:
+        """Who differs, of all. There may be very many: others have their turn in between."""
+        found: dict[Key, str] = {}
+        keys = [*listed, *(key for key in self._scheduler.world.pods if key not in listed and key not in unread)]
+        for start in range(0, len(keys), STEP):
+            found.update(self._differing(keys[start : start + STEP], listed, version))
+            await self._clock.sleep(0)
+        return found
+
+    def _differing(self, keys: Iterable[Key], listed: Mapping[Key, State], version: str) -> Mapping[Key, str]:
+        """Who of these differs now."""
+        mirror: dict[Key, State] = {}
+        asked: dict[Key, State] = {}
+        pods = self._scheduler.world.pods
+        for key in keys:
+            if key in pods:
+                mirror[key] = State.of(pods[key].pod)
+            if key in listed:
+                asked[key] = listed[key]
+        return dict(differences(mirror, asked, version, self._scheduler.flights.keys()))
 
     async def _put_right(self, key: Key) -> bool:
         """Reads one pod. Whether the mirror was wrong about it."""

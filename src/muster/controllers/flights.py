@@ -28,10 +28,11 @@ class Flight:
     sent_ns: int
     real: Pod
     gang: Key | None
-    # The API server said yes; what is missing is only the sight of it.
-    answered: bool = False
-    # Nobody knows whether it happened.
+    # When the API server said yes: what is missing since then is only the sight of it.
+    answered_ns: int | None = None
+    # Nobody knows whether it happened; `why` is what was said instead.
     unknown: bool = False
+    why: str = ""
 
 
 class Flights:
@@ -88,41 +89,50 @@ class Flights:
         self._world.apply(_overlaid(pod, flight))
         return flight
 
-    def answered(self, key: Key, uid: str) -> None:
+    def answered(self, key: Key, uid: str, now_ns: int | None = None) -> None:
         """The API server said yes."""
         flight = self._of(key, uid)
         if flight is not None:
-            flight.answered, flight.unknown = True, False
+            flight.answered_ns, flight.unknown = flight.sent_ns if now_ns is None else now_ns, False
 
-    def lost(self, key: Key, uid: str) -> None:
+    def lost(self, key: Key, uid: str, why: str = "") -> None:
         """No answer, or one that leaves open what happened."""
         flight = self._of(key, uid)
         if flight is not None:
-            flight.unknown = True
+            flight.unknown, flight.why = True, why
 
-    def refused(self, key: Key, uid: str) -> None:
-        """It did not happen: the pod is as it was last seen."""
+    def refused(self, key: Key, uid: str) -> Flight | None:
+        """It did not happen: the pod is as it was last seen. Gives what did not happen, if that is news."""
         flight = self._of(key, uid)
         if flight is not None:
             self._drop(key)
             self._world.apply(flight.real)
+        return flight
 
     def doubtful(self, before_ns: int) -> Iterator[tuple[Key, Flight]]:
-        """Those whose pods must be read: the answer is not known, or the watch has not shown it since `before_ns`."""
+        """Those whose pods must be read: the answer is not known, or was a yes that the watch has not shown since
+        `before_ns`. Who waits for an answer is not read: what it shows could still change.
+        """
         for key, flight in list(self._flights.items()):
-            if flight.unknown or flight.sent_ns <= before_ns:
+            if flight.unknown or (flight.answered_ns is not None and flight.answered_ns <= before_ns):
                 yield key, flight
 
-    def read(self, key: Key, uid: str, pod: Pod | None) -> None:
-        """A doubtful pod was read, consistently; None: it is gone. What it shows is the truth."""
+    def read(self, key: Key, uid: str, pod: Pod | None) -> Flight | None:
+        """A doubtful pod was read, consistently; None: it is gone. What it shows is the truth.
+
+        Gives what did not happen after all.
+        """
         flight = self._of(key, uid)
         if flight is None:
-            return
+            return None
         self._drop(key)
         if pod is None:
             self._world.apply(flight.real, deleted=True)
         else:
             self._world.apply(pod)
+            if pod.metadata.uid == uid and not _shows(pod, flight):
+                return flight
+        return None
 
     def _drop(self, key: Key) -> None:
         gang = self._flights.pop(key).gang

@@ -234,6 +234,7 @@ class GrouperLoop:
             if len(batch) > 1:
                 return [found for pod in batch for found in self._grouped([pod])]
             self._log.error("a pod can't be grouped: this is a defect of muster", pod="/".join(batch[0]), error=error)
+            self._later[batch[0]] = self._clock.now_s() + _LOOK_AGAIN_S
             return []
 
     def _group(self, batch: Sequence[Key]) -> Grouping:

@@ -61,6 +61,8 @@ class Leading:
             if not holding.done():
                 following = asyncio.ensure_future(self._catch_up(election, is_synced, comparer))
                 await asyncio.wait([holding, following], return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    following.result()
                 following.cancel()
                 woken()
             await holding

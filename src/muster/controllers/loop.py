@@ -18,7 +18,7 @@ from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import WARNING, Note, eviction_note
 from muster.decisions.orders import BindOrder, EvictOrder, Orders
-from muster.errors import ApiError, Conflict, NotFound
+from muster.errors import ApiError, BadObject, Conflict, NotFound, TooManyRequests, Unreachable
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
 from muster.kube.events import EventRecorder, Regarding
@@ -36,6 +36,8 @@ WINDOW_S, IDLE_S = 0.02, 5.0
 LAZY_S = 0.25
 # After a cycle the next one waits so many times as long as it took, and never longer than that: binds come first.
 _PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
+# So long it waits for a server that is away or too busy.
+_AWAY_S = 2.0
 
 
 class Loop:
@@ -65,6 +67,7 @@ class Loop:
         self._alarm: asyncio.TimerHandle | None = None
         # No cycle begins before.
         self._rests_until_s = 0.0
+        self._put_off_until_s = 0.0
         self._writes: set[asyncio.Task[None]] = set()
         self.sights = Sights([kind.plural for kind in _KINDS], log=log, metrics=metrics, clock=self._clock)
         self.teller = Teller(
@@ -134,7 +137,7 @@ class Loop:
     def _unread(self, kind: Kind, found: Unread) -> None:
         """An object that can't be read is told so, and costs nobody else anything."""
         gone, metadata = found.change == "DELETED", found.metadata
-        self._scheduler.unread(kind.struct, metadata, found.why.message, deleted=gone)
+        self._scheduler.unread(kind.struct, metadata, found.why.message, deleted=gone, raw=found.raw)
         if metadata.name and not gone and self._may_write():
             about = Regarding(kind.api_version, kind.name, metadata.namespace, metadata.name, metadata.uid)
             self.teller.say(about, Note(WARNING, "Invalid", found.why.message))
@@ -161,11 +164,14 @@ class Loop:
         orders = scheduler.cycle(self._now_ns(), lap)
         if orders.evictions:
             meant = {(order.pod, order.uid) for order in orders.evictions}
-            if not await self._read_again({order.pod[0] for order in orders.evictions}):
-                return
+            scheduler.unsaid(orders)
+            are_known = await self._read_again({order.pod[0] for order in orders.evictions})
             lap("read")
             orders = scheduler.cycle(self._now_ns(), lap)
-            if {(order.pod, order.uid) for order in orders.evictions} - meant:
+            if not are_known:
+                # Nobody goes; whoever needs nobody to go is placed all the same.
+                orders = orders._replace(evictions=())
+            elif {(order.pod, order.uid) for order in orders.evictions} - meant:
                 # Others would go now than those that were read: once more.
                 orders = orders._replace(evictions=())
                 self._awake.set()
@@ -208,16 +214,25 @@ class Loop:
         except ApiError as error:
             if error.unknown or isinstance(error, Conflict):
                 # Bound by us, by somebody else, or another pod by now: only the pod itself can tell.
-                self._scheduler.flights.lost(order.pod, order.uid)
+                self._scheduler.flights.lost(order.pod, order.uid, error.message)
             else:
                 pod = "/".join(order.pod)
                 said = error.message
                 self._log.warning("a bind was refused", pod=pod, node=order.node, error=said, decision=decision)
-                self._scheduler.refused(order, error.message, self._now_ns())
+                self._refused(order, error)
             self._awake.set()
         else:
             # Nothing to plan: it counted as bound since it was sent.
-            self._scheduler.bound(order)
+            self._scheduler.bound(order, self._now_ns())
+
+    def _refused(self, order: BindOrder | EvictOrder, error: ApiError) -> None:
+        """A server that is away or too busy is nobody's fault: everything waits for it, and nothing rests longer."""
+        if isinstance(error, Unreachable) or (isinstance(error, TooManyRequests) and isinstance(order, BindOrder)):
+            self._scheduler.put_off(order)
+            pause_s = min(error.retry_after_s or _AWAY_S, self._client.limits.longest_wait_s)
+            self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
+        else:
+            self._scheduler.refused(order, error.message, self._now_ns())
 
     async def _evict_all(self, orders: list[EvictOrder], decision: str) -> None:
         """Pods of one gang that go for one reason. What is said about it is what happened."""
@@ -238,14 +253,14 @@ class Loop:
             await self._client.evict(*order.pod, order.uid)
         except ApiError as error:
             if error.unknown or isinstance(error, Conflict):
-                self._scheduler.flights.lost(order.pod, order.uid)
+                self._scheduler.flights.lost(order.pod, order.uid, error.message)
             else:
                 self._log.warning(
                     "an eviction was refused", pod="/".join(order.pod), error=error.message, decision=decision
                 )
-                self._scheduler.flights.refused(order.pod, order.uid)
+                self._refused(order, error)
             return False
-        self._scheduler.flights.answered(order.pod, order.uid)
+        self._scheduler.flights.answered(order.pod, order.uid, self._now_ns())
         if self._metrics is not None:
             self._metrics.evictions.labels(order.action).inc()
         return True
@@ -260,19 +275,23 @@ class Loop:
             except ApiError as error:
                 self._log.warning("a pod could not be read", pod="/".join(key), error=error.message)
                 return
-            self._scheduler.flights.read(key, uid, pod)
+            except BadObject as error:
+                self._log.warning("a pod can't be read", pod="/".join(key), error=error.message)
+                continue
+            self._scheduler.read(key, uid, pod, self._now_ns())
 
     async def _read_again(self, namespaces: Iterable[str]) -> bool:
         """All pods of these namespaces as they are now, whatever the watch has shown. False: they can't be read."""
         for namespace in sorted(namespaces):
             self._scheduler.reading()
             try:
-                listing = await self._client.list(_POD, namespace)
+                listing = await self._client.list(_POD, namespace, attempts=1)
             except ApiError as error:
                 said = error.message
                 self._log.warning("pods could not be read before an eviction", namespace=namespace, error=said)
                 return False
-            self._scheduler.refresh(namespace, listing.items, listing.resource_version)
+            unread = [one.metadata for one in listing.unread]
+            self._scheduler.refresh(namespace, listing.items, listing.resource_version, unread)
         return True
 
     async def _wait(self) -> None:
@@ -280,7 +299,8 @@ class Loop:
         try:
             async with asyncio.timeout(IDLE_S):
                 await self._awake.wait()
-            await self._clock.sleep(max(self._window_s, self._rests_until_s - self._clock.now_s()))
+            until_s = max(self._rests_until_s, self._put_off_until_s)
+            await self._clock.sleep(max(self._window_s, until_s - self._clock.now_s()))
         except TimeoutError:
             pass
         self._awake.clear()

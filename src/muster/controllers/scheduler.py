@@ -4,44 +4,38 @@ It neither waits nor writes. The loop does both, and so can a simulation.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
 from muster.api.cluster import Node, Pod, PodDisruptionBudget, PriorityClass
-from muster.api.model import Metadata
-from muster.api.podgroup import PodGroup
-from muster.api.queue import Queue
+from muster.api.kinds import decode
+from muster.api.model import Metadata, Model
+from muster.api.podgroup import PodGroup, PodGroupStatus
+from muster.api.queue import Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
-from muster.controllers.flights import Flights
+from muster.controllers.flights import Flight, Flights
+from muster.controllers.patience import Patience
 from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of
+from muster.errors import BadObject
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
 from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, State, World, key_of
 
+T = TypeVar("T")
 _S = 10**9
-# After so many refused binds a gang rests; so long at first, twice as long each time, and never longer than that.
-_PATIENCE = 3
-_FIRST_REST_NS, _LONGEST_REST_NS = 5 * _S, 300 * _S
+# After so many attempts at binds that failed a gang rests. A pod that could not be evicted is left alone at once.
+_BIND_ATTEMPTS, _EVICTION_ATTEMPTS = 3, 1
 # A write that no watch has shown for so long is looked up.
 _DOUBT_NS = 10 * _S
 
 WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget)
-
-
-@dataclass
-class _Failures:
-    """Refused binds of one gang since the last that went well."""
-
-    refused: int = 0
-    until_ns: int = 0
 
 
 class Scheduler:
@@ -65,14 +59,16 @@ class Scheduler:
         self._builder = Builder(self.world, default_queue=default_queue, settings=settings)
         self._policy = policy or Policy()
         self._memory = Memory()
-        self._failures: dict[Key, _Failures] = {}
+        self._patience: Patience[Key] = Patience(free=_BIND_ATTEMPTS)
+        # By the uid of the pod.
+        self._evictions: Patience[str] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
         self._told = orders.Memory()
         # Pods, by uid, that were seen to go while others are read; None: nobody reads.
         self._gone: set[str] | None = None
         self._identity, self._cycles = identity, 0
 
     def see(self, found: Any, *, deleted: bool = False) -> bool:
-        """An object that came, changed or went. False: it can wait, since nobody can be placed now who could not before.
+        """An object that came, changed or went. False: that can wait, for nobody can be placed because of it.
 
         Most of what is seen are our own binds and statuses.
         """
@@ -81,7 +77,7 @@ class Scheduler:
             before = world.pods.get(key)
             if deleted and self._gone is not None:
                 self._gone.add(found.metadata.uid)
-            if deleted or not self._is_older(found):
+            if not self._is_older(found):
                 self.flights.see(_slim(found), deleted=deleted)
             after = world.pods.get(key)
             return before is None or after is None or not before.state == after.state == State.PLACED
@@ -92,14 +88,21 @@ class Scheduler:
         world.apply(found, deleted=deleted, error=self._error_of(found) if isinstance(found, Queue) else "")
         return True
 
-    def unread(self, struct: type, metadata: Metadata, why: str, *, deleted: bool = False) -> None:
-        """An object that could not be read: its gang, or its pod, is held, and nobody else."""
+    def unread(self, struct: type, metadata: Metadata, why: str, *, deleted: bool = False, raw: bytes = b"") -> None:
+        """An object that could not be read: its gang, or its pod, is held, and nobody else.
+
+        What it was told is taken from its bytes: else it would be told the same for ever.
+        """
         if not metadata.name:
             return
         if struct is Pod:
             self.flights.see(Pod(metadata=metadata), deleted=deleted, error=why)
-        elif struct in (PodGroup, Queue):
-            self.world.apply(struct(metadata=metadata), deleted=deleted, error=why)
+        elif struct is PodGroup:
+            status = _told_in(raw, _ToldGroup(status=PodGroupStatus())).status
+            self.world.apply(PodGroup(metadata=metadata, status=status), deleted=deleted, error=why)
+        elif struct is Queue:
+            told = _told_in(raw, _ToldQueue(status=QueueStatus())).status
+            self.world.apply(Queue(metadata=metadata, status=told), deleted=deleted, error=why)
 
     def replace(self, struct: type, found: Iterable[Any], unread: Collection[Metadata] = ()) -> None:
         """All objects of a kind, after a list: what is not among them is gone."""
@@ -115,9 +118,14 @@ class Scheduler:
         """A namespace is about to be read: who is seen to go from now on is gone, whatever the reading says."""
         self._gone = set()
 
-    def refresh(self, namespace: str, pods: Iterable[Pod], version: str = "") -> None:
-        """All pods of a namespace, read consistently, as they were at `version`: what was seen since then stays."""
+    def refresh(
+        self, namespace: str, pods: Iterable[Pod], version: str = "", unread: Collection[Metadata] = ()
+    ) -> None:
+        """All pods of a namespace, read consistently, as they were at `version`: what was seen since then stays, and
+        so do those that could not be read.
+        """
         since = {key for key, facts in self.world.pods.items() if _is_after(facts.pod, version)}
+        since.update(map(key_of, unread))
         there = [pod for pod in pods if pod.metadata.uid not in (self._gone or ())]
         listed = {key_of(pod.metadata) for pod in there}
         for key, facts in list(self.world.pods.items()):
@@ -130,10 +138,9 @@ class Scheduler:
 
     def cycle(self, now_ns: int, lap: Callable[[str], None] = lambda _: None) -> Orders:
         """One cycle over what was seen so far: what is to be written. `lap` is told when each of its steps is done."""
-        for gang, failures in list(self._failures.items()):
-            if failures.until_ns and failures.until_ns <= now_ns:
-                failures.until_ns = 0
-                self.world.rest(gang, "")
+        for gang in self._patience.rested(now_ns):
+            self.world.rest(gang, "")
+        self._evictions.rested(now_ns)
         snapshot = self._builder.build(now_ns)
         lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
@@ -142,7 +149,23 @@ class Scheduler:
         decision = f"{self._identity}-{self._cycles}"
         found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, decision)
         lap("orders")
-        return found
+        return self._without_resting(found, now_ns)
+
+    def _without_resting(self, found: Orders, now_ns: int) -> Orders:
+        """Without evictions of pods that can't be evicted now, and of others that would go for the same gain."""
+
+        def gain(order: EvictOrder) -> Any:
+            return order.beneficiary or order.gang
+
+        vain = {gain(order) for order in found.evictions if self._evictions.rests(order.uid, now_ns)}
+        return found._replace(evictions=tuple(order for order in found.evictions if gain(order) not in vain))
+
+    def unsaid(self, found: Orders) -> None:
+        """These orders are not carried out: what they would have told is told in the next cycle."""
+        for gang in (*(one.gang for one in found.statuses), *(one.gang for one in found.signals)):
+            self.untold(gang)
+        for queue in found.queues:
+            self.untold_queue(queue.queue)
 
     def untold(self, gang: Key) -> None:
         """What the gang was to be told did not reach it: it is told in the next cycle."""
@@ -160,20 +183,34 @@ class Scheduler:
             else:
                 self.flights.leave(order.pod, now_ns)
 
-    def bound(self, order: BindOrder) -> None:
+    def bound(self, order: BindOrder, now_ns: int | None = None) -> None:
         """The API server took a bind."""
-        self._failures.pop(order.gang, None)
-        self.flights.answered(order.pod, order.uid)
+        self._patience.succeeded(order.gang)
+        self.flights.answered(order.pod, order.uid, now_ns)
 
-    def refused(self, order: BindOrder, why: str, now_ns: int) -> None:
-        """The API server did not take a bind. After a few of them the gang rests, so that others go first."""
+    def refused(self, order: BindOrder | EvictOrder, why: str, now_ns: int) -> None:
+        """The API server did not take a bind or an eviction. After a few of them the gang rests, or the pod is left
+        alone, so that others go first.
+        """
+        flight = self.flights.refused(order.pod, order.uid)
+        if flight is not None:
+            self._failed(flight, why, now_ns)
+
+    def put_off(self, order: BindOrder | EvictOrder) -> None:
+        """It was not sent, or is to be sent later, for a reason that has nothing to do with the pod."""
         self.flights.refused(order.pod, order.uid)
-        failures = self._failures.setdefault(order.gang, _Failures())
-        failures.refused += 1
-        if failures.refused >= _PATIENCE:
-            rest_ns = min(_FIRST_REST_NS << min(failures.refused - _PATIENCE, 20), _LONGEST_REST_NS)
-            failures.until_ns = now_ns + rest_ns
-            self.world.rest(order.gang, why)
+
+    def read(self, key: Key, uid: str, pod: Pod | None, now_ns: int) -> None:
+        """A doubtful pod was read; None: it is gone. What did not happen was refused, whatever the answer was."""
+        flight = self.flights.read(key, uid, None if pod is None else _slim(pod))
+        if flight is not None and flight.unknown:
+            self._failed(flight, flight.why, now_ns)
+
+    def _failed(self, flight: Flight, why: str, now_ns: int) -> None:
+        if not flight.node:
+            self._evictions.failed(flight.uid, flight.sent_ns, now_ns)
+        elif flight.gang is not None and self._patience.failed(flight.gang, flight.sent_ns, now_ns):
+            self.world.rest(flight.gang, why or "no answer")
 
     def doubtful(self, now_ns: int) -> list[tuple[Key, str]]:
         """Pods whose writes have no known outcome, with the uid that was meant: somebody has to read them."""
@@ -181,13 +218,12 @@ class Scheduler:
 
     def wakes_at(self) -> int | None:
         """When something changes by itself: the end of a rest. None: nothing does."""
-        ends = [failures.until_ns for failures in self._failures.values() if failures.until_ns]
-        return min(ends, default=None)
+        return self._patience.next_ns
 
     def _is_older(self, pod: Pod) -> bool:
-        """Whether a later state of the same pod was read already: watches may lag behind what was listed."""
+        """Whether a later state of it, or a later pod of that name, was read already: watches may lag behind."""
         facts = self.world.pods.get(key_of(pod.metadata))
-        if facts is None or facts.pod.metadata.uid != pod.metadata.uid:
+        if facts is None:
             return False
         here, there = facts.pod.metadata.resource_version, pod.metadata.resource_version
         return here.isdigit() and there.isdigit() and int(there) < int(here)
@@ -211,6 +247,22 @@ class Scheduler:
             PodDisruptionBudget: world.budgets,
         }
         return list(kept[struct].values())
+
+
+class _ToldGroup(Model, frozen=True, kw_only=True):
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class _ToldQueue(Model, frozen=True, kw_only=True):
+    status: QueueStatus = QueueStatus()
+
+
+def _told_in(raw: bytes, nothing: T) -> T:
+    """What stands in the status of an object of which other parts can't be read."""
+    try:
+        return decode(raw, type(nothing)) if raw else nothing
+    except BadObject:
+        return nothing
 
 
 def _stated(group: PodGroup) -> tuple[Any, ...]:

@@ -21,8 +21,8 @@ from muster.decisions.orders import (
 )
 from muster.decisions.queue_status import queue_document
 from muster.decisions.signals import ACCEPTED
-from muster.decisions.status import status_document
-from muster.errors import ApiError, NotFound
+from muster.decisions.status import INVALID, status_document
+from muster.errors import ApiError, Conflict, NotFound
 from muster.kube.client import JSON_PATCH, MERGE, STRATEGIC, Client
 from muster.kube.clock import Clock
 from muster.kube.events import EventRecorder, Regarding
@@ -37,6 +37,8 @@ _WRITERS = 8
 _LATE_S = 2.0
 # How soon the same object is written again, and how soon after an error.
 _AGAIN_S, _AFTER_ERROR_S = 1.0, 1.0
+
+_SAID_OF_INVALID = ("phase", "reason", "conditions", "decision")
 
 Order = StatusOrder | NominateOrder | RoomOrder | SignalOrder | QueueOrder
 What = tuple[str, Key]
@@ -78,6 +80,10 @@ class Teller:
 
     def take(self, orders: Orders) -> None:
         """What follows from a plan beside binds and evictions."""
+        for bind in orders.binds:
+            # Who is bound is told nothing about waiting any more.
+            self._waiting.pop(("nomination", bind.pod), None)
+            self._waiting.pop(("condition", bind.pod), None)
         for what, order in _named(orders):
             self._waiting[what] = Told(order, orders.decision)
         if self._waiting:
@@ -116,6 +122,10 @@ class Teller:
                 await self._write(told)
             except NotFound:
                 continue
+            except Conflict:
+                # Another object of that name by now: it is told when it was seen.
+                self._forget(told.order)
+                self._wake()
             except ApiError as error:
                 named = "/".join(part for part in what[1] if part)
                 self._log.warning("a word could not be written", what=what[0], about=named, error=error.message)
@@ -153,8 +163,7 @@ class Teller:
         client, order = self._client, told.order
         match order:
             case StatusOrder():
-                patch = _whole_status(order.uid, status_document(order.status))
-                await client.patch(POD_GROUP, *order.gang, patch, content=JSON_PATCH, subresource="status")
+                await self._tell_gang(order)
                 self._say_status(order, told.decision)
             case QueueOrder():
                 patch = _whole_status(order.uid, queue_document(order.status))
@@ -168,6 +177,17 @@ class Teller:
                 annotations = {KEPT_ROOM_ANNOTATION: order.annotation or None}
                 body = {"metadata": {"uid": order.uid, "annotations": annotations}}
                 await client.patch(POD_GROUP, *order.gang, body, content=MERGE)
+
+    async def _tell_gang(self, order: StatusOrder) -> None:
+        """The whole status; of a gang that nobody can read only that it is so, and what was known of it stays."""
+        document = status_document(order.status)
+        if order.status.phase == INVALID:
+            said = {name: document[name] for name in _SAID_OF_INVALID if name in document}
+            body = {"metadata": {"uid": order.uid}, "status": said}
+            await self._client.patch(POD_GROUP, *order.gang, body, content=MERGE, subresource="status")
+        else:
+            whole = _whole_status(order.uid, document)
+            await self._client.patch(POD_GROUP, *order.gang, whole, content=JSON_PATCH, subresource="status")
 
     def _say_status(self, order: StatusOrder, decision: str) -> None:
         if order.note is None:

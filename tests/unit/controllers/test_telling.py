@@ -1,0 +1,100 @@
+"""What people are told may be late and is never wrong: binds first, the last word only, not too often, until heard."""
+
+import asyncio
+from itertools import pairwise
+
+from unit.controllers.playground import Server, now_s, running, until
+from unit.controllers.test_loop import gang, nodes, played, says, told
+from unit.kube.playing import refusal
+
+
+def written(server, plural, name, since_s=0.0):
+    """When an object was patched."""
+    return [
+        ask.at_s
+        for ask in server.done
+        if (ask.verb, ask.plural, ask.key[1]) == ("patch", plural, name) and ask.at_s >= since_s
+    ]
+
+
+def queue(name, **spec):
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+@played
+async def test_binds_come_first():
+    """A status gives way while binds are under way, and not for ever."""
+    server = Server()
+    server.play(nodes(3) | gang("large", 4))
+    server.play(gang("small", 3))
+    server.fail("bind", times=3, done=True, wait_s=1.0)
+    async with running(server):
+        await until(told(server, "small"))
+        await until(says(server, "large", "InsufficientResources"))
+    first = min(ask.at_s for ask in server.done if ask.verb == "patch")
+    assert first >= min(ask.at_s for ask in server.done if ask.verb == "bind") + 0.9
+
+
+@played
+async def test_nothing_is_written_twice_within_a_second():
+    server = Server()
+    server.put(queue("default-queue"))
+    server.play(nodes(8))
+    async with running(server):
+        for number in range(8):
+            server.play(gang(f"g{number}", 1))
+            await asyncio.sleep(0.2)
+        await until(told(server, "g7"))
+        allocated = {"gpu": 8}
+        await until(
+            lambda: server.objects["queues"]["", "default-queue"]["status"]["allocated"].items() >= allocated.items()
+        )
+    times = written(server, "queues", "default-queue")
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 0.99
+    assert len(times) >= 2
+
+
+@played
+async def test_a_word_that_was_not_taken_is_said_again_when_it_is_still_true():
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    fault = server.fail("patch", "g", plural="podgroups", times=3, says=refusal(500))
+    async with running(server):
+        await until(says(server, "g", "InsufficientResources"))
+        assert fault.met == 3
+        await asyncio.sleep(1)
+        since_s = now_s()
+        await asyncio.sleep(600)
+    assert written(server, "podgroups", "g", since_s) == []
+
+
+@played
+async def test_what_is_no_longer_so_is_taken_from_the_status():
+    """A reason, a start, an amount: a merge would leave them there."""
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    async with running(server):
+        await until(says(server, "g", "InsufficientResources"))
+        server.play({"nodes": [{"name": "more", "gpus": 1}]})
+        await until(told(server, "g"))
+        status = server.status_of("g")
+        assert "reason" not in status
+        assert (status["resourcesStatus"]["allocated"], status["podsSummary"]) == ({"nvidia.com/gpu": "2"}, "2/2/2")
+        for name in list(server.nodes_of("g")):
+            server.remove("pods", name)
+        await until(says(server, "g", "WaitingForPods"))
+    status = server.status_of("g")
+    assert "startTime" not in status
+    assert "allocated" not in status.get("resourcesStatus", {})
+
+
+@played
+async def test_waiting_pods_are_told_once_and_not_again():
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    async with running(server):
+        await until(lambda: len(written(server, "pods", "g-0")) == 1)
+        await asyncio.sleep(600)
+    assert len(written(server, "pods", "g-0")) == 1
+    (condition,) = server.objects["pods"]["default", "g-0"]["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")

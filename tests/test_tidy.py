@@ -195,7 +195,7 @@ def test_ci_runs_what_the_readme_says():
     script = (ROOT / ".ci" / "run").read_text()
     assert readme
     assert "\nmake test\n" in script
-    assert "\nmake check\n" in script
+    assert "\nmake lint\n" in script
     assert "\nmake e2e\n" in script
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from e2e.plane import ControlPlane, gate
 from e2e.plane.process import free_port
+from muster.api import documents
 from muster.api.kinds import OUR_KINDS, POD_GROUP, QUEUE
 from muster.kube.client import Client
 from muster.kube.clock import SystemClock
@@ -24,6 +25,7 @@ from muster.serve.publishing import Publisher
 from muster.serve.server import WEBHOOK_PATH, listening, webhook_app
 from muster.serve.webhook import Webhook, admission_context
 from muster.telemetry import Log, Metrics
+from unit.api.test_issue_examples import INVALID, VALID
 from unit.serve.rules import ERRORS, KNOWN, WARNINGS, gang, interface, leaf, queue, topology, written
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +33,8 @@ NAME = "validate.muster.dev"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 ORPHAN = gang(subGroups=[leaf("a", parent="nobody")])
 POD_GROUPS = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups"
+# By the name of the file: what is said about each, as severity, path and a word of the hint.
+EXAMPLES = {**{name: said for name, (_, said) in VALID.items()}, **INVALID}
 
 gate.require()
 
@@ -252,6 +256,24 @@ def test_every_warning_of_the_spec(lax, review, words):
     done = create(lax, review["request"]["object"], "--dry-run=server")
     assert done.returncode == 0, done.stderr
     assert any(line.startswith("Warning: ") and words in line for line in done.stderr.splitlines()), done.stderr
+
+
+@pytest.mark.parametrize(("name", "said"), EXAMPLES.items(), ids=EXAMPLES)
+def test_every_example_of_the_foundation_comes_out_as_said(lax, name, said):
+    """All errors in one answer, each at its field; or the warnings, and it passes."""
+    (read,) = documents.read((ROOT / "tests" / "unit" / "api" / "examples" / f"{name}.yaml").read_bytes())
+    errors = sorted(path for severity, path, _ in said if severity == "error")
+    warned = [path for severity, path, _ in said if severity == "warning"]
+    answer = lax.request("POST", f"{POD_GROUPS}?dryRun=All", read.value)
+    assert answer.status == (422 if errors else 201), answer.body
+    if errors:
+        causes = answer.body["details"]["causes"]
+        assert sorted(one["field"] for one in causes) == errors
+        hints = {path: hint for severity, path, hint in said if severity == "error"}
+        assert all(hints[one["field"]] in one["message"] for one in causes), causes
+    lines = create(lax, read.value, "--dry-run=server").stderr.splitlines()
+    lines = [line for line in lines if line.startswith("Warning: ")]
+    assert [path for path in warned if not any(line.startswith(f"Warning: {path}") for line in lines)] == []
 
 
 def create(plane, document, *flags):

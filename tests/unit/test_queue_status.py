@@ -51,3 +51,15 @@ def test_what_a_queue_was_told_is_not_told_again_unless_somebody_changed_it():
     forged = structs.replace(first["top"], allocated={"gpu": 99})
     world.apply(structs.replace(world.queues["top"], status=forged))
     assert told(world, builder, memory) == {"top": first["top"]}
+
+
+def test_what_is_no_whole_number_is_text():
+    """4Gi are 4294.967296 × 10^6 bytes: a Queue takes whole numbers and text, and no other number."""
+    documents = documents_of(merged(RUNS))
+    for document in documents:
+        if document["kind"] == "Pod":
+            requests = document["spec"]["containers"][0].setdefault("resources", {}).setdefault("requests", {})
+            requests.update({"memory": "4Gi", "cpu": "2"})
+    world = world_of(documents)
+    allocated = told(world, Builder(world), Memory())["top"].allocated
+    assert allocated == {"cpu": 2000, "memory": "4294.967296", "gpu": 1}

@@ -116,7 +116,12 @@ _COLUMNS: dict[str, list[dict[str, Any]]] = {
         _column("Accepted", '.status.conditions[?(@.type=="Accepted")].status'),
         _AGE,
     ],
-    "Topology": [_column("Levels", ".spec.levels[*].nodeLabel"), _AGE],
+    # Of several results of a path only the first is shown.
+    "Topology": [
+        _column("Widest", ".spec.levels[0].nodeLabel"),
+        _column("Narrowest", ".spec.levels[-1:].nodeLabel"),
+        _AGE,
+    ],
 }
 
 

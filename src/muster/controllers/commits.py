@@ -54,6 +54,11 @@ class Commits:
         """The pod is gone."""
         self._sent.pop(pod, None)
 
+    def gang_of(self, pod: Key) -> Key | None:
+        """The gang that a pod was told to be of, while that is not seen yet."""
+        mark = self._sent.get(pod)
+        return (pod[0], mark.pod_group) if mark is not None else None
+
     def under_way(self) -> dict[Key, list[Key]]:
         """Pods whose gang is written and not seen yet, by gang."""
         found: dict[Key, list[Key]] = {}

@@ -107,14 +107,20 @@ class GrouperLoop:
         assert facts is not None
         key = key_of(facts.pod.metadata)
         if now is None:
-            self._forget(key)
-            if facts.gang is not None and facts.gang not in self._world.members:
-                self._retiring.note(facts.gang)
+            self._leave(key, facts.gang or self._commits.gang_of(key))
         elif self._commits.is_own(key, now):
             return
         else:
             self._look(key)
         self._object_changed(Place("", POD.name, *key))
+
+    def _leave(self, pod: Key, gang: Key | None) -> None:
+        """A pod is gone, perhaps the last of its gang."""
+        self._forget(pod)
+        if gang is not None and gang not in self._world.members and gang not in self._commits.under_way():
+            self._retiring.note(gang)
+            self._dependents.forget(Who(True, *gang))
+            self._whole.discard(gang)
 
     def group_changed(self, key: Key, *, there: bool) -> None:
         """A PodGroup came, which pods may have waited for, or went, and may have to be made again."""
@@ -134,11 +140,10 @@ class GrouperLoop:
                 self._look(key)
                 continue
             members = [*self._world.members.get(key, ()), *marked.get(key, ())]
-            if not members:
-                self._dependents.forget(who)
             for pod in members:
                 self._look(pod)
-            self._whole.add(key)
+            if members:
+                self._whole.add(key)
 
     def _look_at_all(self) -> None:
         self._grouper.registry = self._interfaces.registry
@@ -294,7 +299,13 @@ class GrouperLoop:
                 self._settle(key)
 
     def _tell(self, problem: Problem, pods: Sequence[Key]) -> None:
-        facts = [self._world.pods[pod] for pod in pods]
+        found = (self._world.pods[pod] for pod in pods)
+        # One that has its gang, or is on its way out, needs nothing that may come.
+        facts = [
+            one
+            for one in found
+            if one.state is not State.TERMINATING and not (problem.retry and one.gang in self._world.groups)
+        ]
         if facts:
             self._complaints.not_grouped(problem, facts, self._owner(problem, facts[0]))
         for pod in pods:

@@ -6,7 +6,7 @@ and not before.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,8 +29,8 @@ ACCEPTED = "Accepted"
 COMPILED, INVALID, CONFLICTED = "Compiled", "Invalid", "Conflicted"
 # A message, and how many of the mistakes are told in it.
 _MOST_CHARACTERS, _MOST_TOLD = 1_024, 5
-# What could not be written is tried again after so long.
-_AGAIN_S = 30.0
+# What could not be written is tried again after so long; so often one that does not lead looks whether it does.
+_AGAIN_S, _LEADING_S = 30.0, 1.0
 
 
 class _Known(NamedTuple):
@@ -131,16 +131,16 @@ class Interfaces:
     # Telling
 
     async def _write(self) -> None:
-        """Conditions, one after the other; what fails is tried again later."""
+        """Conditions, one after the other; what fails is tried again later, and holds up nobody else."""
         while True:
-            await self._awake.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout((_AGAIN_S if self._may_write() else _LEADING_S) if self._untold else None):
+                    await self._awake.wait()
             self._awake.clear()
-            failed = False
-            while self._untold and not failed:
-                failed = not self._may_write() or not await self._tell(self._untold.pop())
-            if failed:
-                await self._client.clock.sleep(_AGAIN_S if self._may_write() else 1.0)
-                self._awake.set()
+            names, self._untold = self._untold, set()
+            for name in sorted(names):
+                if not self._may_write() or not await self._tell(name):
+                    self._untold.add(name)
 
     async def _tell(self, name: str) -> bool:
         """One condition, if it is another one than what stands there. False: it could not be written."""
@@ -157,7 +157,6 @@ class Interfaces:
         except NotFound:
             return True
         except ApiError as error:
-            self._untold.add(name)
             self._log.warning(
                 "a ResourceInterface can't be told whether it is accepted", name=name, error=error.message
             )

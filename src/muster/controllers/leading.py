@@ -65,11 +65,25 @@ class Leading:
                     following.result()
                 following.cancel()
                 woken()
-            await holding
+            await self._stay(holding, woken)
         finally:
             holding.cancel()
             with suppress(asyncio.CancelledError):
                 await holding
+
+    async def _stay(self, holding: asyncio.Future[None], woken: Callable[[], None]) -> None:
+        """Until the Lease was lost; says when it can't be renewed, and when it can again."""
+        before = True
+        while not holding.done():
+            await asyncio.wait([holding], timeout=_AGAIN_S)
+            if self.leads != before and not holding.done():
+                before = self.leads
+                if before:
+                    self._log.info("leading again")
+                    woken()
+                else:
+                    self._log.warning("the Lease was not renewed in time: nothing is written until it is")
+        await holding
 
     async def _standing_by(self, election: Election) -> None:
         """Until we lead; says who does, and what is wrong, once each."""

@@ -34,6 +34,8 @@ _POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 WINDOW_S, IDLE_S = 0.02, 5.0
 # So much later what was seen is looked at when nobody can be placed because of it.
 LAZY_S = 0.25
+# And so many times as much while binds are under way: what there is to tell then has to wait for them anyway.
+_LAZY_ROUNDS = 8
 # After a cycle the next one waits so many times as long as it took, and never longer than that: binds come first.
 _PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
 # So long it waits for a server that is away or too busy.
@@ -131,18 +133,28 @@ class Loop:
         if matters:
             self._awake.set()
         elif self._alarm is None:
-            self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._awake.set)
+            self._wake_later(_LAZY_ROUNDS)
         self._seen()
+
+    def _wake_later(self, rounds: int) -> None:
+        self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._ring, rounds - 1)
+
+    def _ring(self, rounds: int) -> None:
+        if self._writes and rounds:
+            self._wake_later(rounds)
+        else:
+            self._awake.set()
 
     def _unread(self, kind: Kind, found: Unread) -> None:
         """An object that can't be read is told so, and costs nobody else anything."""
         gone, metadata = found.change == "DELETED", found.metadata
-        self._scheduler.unread(kind.struct, metadata, found.why.message, deleted=gone, raw=found.raw)
+        said = ": ".join(filter(None, (found.why.path, found.why.message)))
+        self._scheduler.unread(kind.struct, metadata, said, deleted=gone, raw=found.raw)
         if metadata.name and not gone and self._may_write():
             about = Regarding(kind.api_version, kind.name, metadata.namespace, metadata.name, metadata.uid)
-            self.teller.say(about, Note(WARNING, "Invalid", found.why.message))
+            self.teller.say(about, Note(WARNING, "Invalid", said))
         named = "/".join(part for part in (metadata.namespace, metadata.name) if part)
-        self._log.warning("an object can't be read", kind=kind.name, name=named, error=found.why.message)
+        self._log.warning("an object can't be read", kind=kind.name, name=named, error=said)
 
     async def _cycles(self) -> None:
         while True:
@@ -195,11 +207,10 @@ class Loop:
             )
         for bind in orders.binds:
             self._start(self._bind(bind, orders.decision))
-        leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
-        for eviction in orders.evictions:
-            leaving[eviction.gang, eviction.action, eviction.beneficiary].append(eviction)
-        for together in leaving.values():
-            self._start(self._evict_all(together, orders.decision))
+        if orders.evictions:
+            self._start(self._evict_for(orders))
+            # Those are written already when anybody goes.
+            orders = orders._replace(nominations=(), rooms=())
         self.teller.take(orders)
 
     def _start(self, write: Coroutine[Any, Any, None]) -> None:
@@ -233,6 +244,22 @@ class Loop:
             self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
         else:
             self._scheduler.refused(order, error.message, self._now_ns())
+
+    async def _evict_for(self, orders: Orders) -> None:
+        """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
+        error = await self.teller.reserve(orders)
+        if error is not None or not self._may_write():
+            for order in orders.evictions:
+                if error is not None:
+                    self._refused(order, error)
+                else:
+                    self._scheduler.flights.refused(order.pod, order.uid)
+            self._awake.set()
+            return
+        leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
+        for order in orders.evictions:
+            leaving[order.gang, order.action, order.beneficiary].append(order)
+        await asyncio.gather(*(self._evict_all(together, orders.decision) for together in leaving.values()))
 
     async def _evict_all(self, orders: list[EvictOrder], decision: str) -> None:
         """Pods of one gang that go for one reason. What is said about it is what happened."""

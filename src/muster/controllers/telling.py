@@ -89,6 +89,20 @@ class Teller:
         if self._waiting:
             self._there.set()
 
+    async def reserve(self, orders: Orders) -> ApiError | None:
+        """Nominations and kept room, at once. An error: not all could be written, so nobody may go for them."""
+        wanted = [(what, one) for what, one in _named(orders) if isinstance(one, NominateOrder | RoomOrder)]
+        for what, _ in wanted:
+            self._waiting.pop(what, None)
+        writes = (self._write(Told(one, orders.decision)) for _, one in wanted)
+        for error in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(error, ApiError):
+                self._log.warning("room could not be reserved", error=error.message, decision=orders.decision)
+                return error
+            if error is not None:
+                raise error
+        return None
+
     def say(self, about: Regarding, note: Note, decision: str = "") -> None:
         """Something happened to an object."""
         if self._events is not None:

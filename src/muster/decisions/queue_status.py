@@ -41,8 +41,11 @@ def status_of(plan: Plan, name: str, before: QueueStatus, generation: int | None
 
 
 def _finite(amounts: Sequence[int]) -> dict[str, str | int | float]:
-    """What has no end is not named: there is no number for it."""
-    return {name: amount for name, amount in amounts_of(amounts).items() if amount is not None}
+    """What has no end is not named: there is no number for it. What is no whole number is text: a Quantity has no
+    fractions but in text, and the API server refuses the status.
+    """
+    found = {name: amount for name, amount in amounts_of(amounts).items() if amount is not None}
+    return {name: one if isinstance(one, int) else f"{one:.6f}".rstrip("0").rstrip(".") for name, one in found.items()}
 
 
 def queue_document(status: QueueStatus) -> dict[str, Any]:

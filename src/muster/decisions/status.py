@@ -45,7 +45,7 @@ def status_of(
         start_time=_start_time(outcome, before, now),
     )
     if invalid:
-        return found
+        return structs.replace(found, reason=INVALID, start_time=before.start_time)
     rows = _rows(gang, outcome, snapshot)
     return structs.replace(
         found,
@@ -141,7 +141,8 @@ def _conditions(
     message = sentence(first.reason, gang, snapshot, first.others) if first is not None else ""
     if invalid:
         yield made(ACCEPTED, False, INVALID, next(one.detail for one in gang.held if one.code == Code.INVALID))
-        yield made(SCHEDULED, outcome.satisfied, INVALID, message)
+        # A tree that nobody can read may well ask for nothing: that is not yet placed.
+        yield made(SCHEDULED, outcome.satisfied and outcome.rows[0].placed > 0, INVALID, message)
         return
     yield made(ACCEPTED, True, "Valid")
     present = gang.ready[0]

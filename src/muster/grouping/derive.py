@@ -195,8 +195,10 @@ class Reading:
         if answer is Absence.FORBIDDEN:
             hint = f"allow muster to get, list and watch {kind.kind} of {kind.group or 'the core group'}"
             raise Trouble(f"{what} may not be read", hint, path=reference.path, retry=True)
+        if answer is Absence.NOT_SEEN and not isinstance(asked, Wanted):
+            # Nothing of the kind was listed so far: that is not the same as an empty list.
+            raise Trouble(f"{what} were not seen yet", path=reference.path, retry=True)
         if answer is Absence.NOT_SEEN:
-            assert isinstance(asked, Wanted), "a selection of nothing is an empty list"
             trouble = not_seen(asked, f"${name} of {self.interface.title}")
             raise Trouble(trouble.message, trouble.hint, path=reference.path, retry=True)
         return list(answer) if reference.name is None else answer

@@ -4,7 +4,8 @@ One workload that can't be grouped costs nobody else anything: it is a problem i
 while the objects it came from stay the same, so that looking again at thousands of pods costs little.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ Key = tuple[str, str]
 _ENDED = ("Succeeded", "Failed")
 # Of how many leaves a pod is told why it is not theirs.
 _MOST_TOLD = 100
+_TELL_APART = "let nameTemplate tell them apart, for example by .metadata.uid"
 # How a workload without an interface is grouped: one flat gang that needs one pod.
 _DEFAULT = Interface(
     name="default", target=KindReference(kind="Any"), built_in=True, templates=(Template(path="", name="default"),)
@@ -159,6 +161,7 @@ class Grouper:
     """Groups pods, again and again. `lookup` finds their owners, `registry` the interfaces.
 
     `classes` are the PriorityClasses that exist; None: nothing is known of them. With `explain` every step is told.
+    `looked` is told, pod by pod, of every object beside its owners that its gang depends on (see `Memory`).
     `registry` and `classes` may be replaced between passes: what was derived stays where it is still right.
     """
 
@@ -172,11 +175,29 @@ class Grouper:
         limits: Limits = DEFAULT,
         context: Context | None = None,
         explain: bool = False,
+        looked: Callable[[Any], None] | None = None,
     ) -> None:
         self.registry, self.lookup, self.classes = registry, lookup, classes
         self.default_queue, self.explain = default_queue, explain
         self.context = context or Context(default_queue=default_queue)
-        self._kept = Memory(lookup, limits, explain=explain)
+        self._kept = Memory(lookup, limits, explain=explain, looked=looked)
+
+    @property
+    def evaluations(self) -> Counter[tuple[str, str]]:
+        """How often each interface was asked, by its name and the result. May be emptied by who counts."""
+        return self._kept.evaluations
+
+    def is_instance(self, owner: Object) -> bool:
+        """Whether every PodGroup of this owner is one of several, told apart by what pods say: without pods, nobody
+        knows whether it will be wanted again.
+        """
+        try:
+            chain = chain_of(owner, self.lookup)
+            resolved = resolve(chain, self.registry)
+        except Trouble:
+            return False
+        templates = resolved.interface.templates if resolved.interface is not None and not resolved.broken else ()
+        return chain[resolved.link_index].object is owner and bool(templates) and all(one.keys for one in templates)
 
     def group(
         self, pods: Iterable[Object], existing: Mapping[Key, Object] | None = None, workloads: Iterable[Object] = ()
@@ -365,6 +386,11 @@ class _Run:
             self._keep_within(gang, existing)
             return Made(dict(existing), False)
         if existing is not None:
+            others = _owner_uids(existing)
+            if others and identity_of(gang.blueprint.owner).uid not in (*others, ""):
+                message = f"PodGroup {gang.namespace}/{gang.name} is that of another owner already"
+                self._fail(gang, Trouble(message, _TELL_APART, path=gang.blueprint.template.path, retry=True))
+                return None
             document, held = capped(existing, document)
             self._warnings.update(dict.fromkeys(f"{title}: {_held(name)}" for name in held))
             document = merged(existing, document, said.weak)
@@ -401,16 +427,14 @@ class _Run:
         if len(namesakes) == 1:
             return namesakes[0]
         existing = self._existing.get((namesakes[0].namespace, namesakes[0].name))
-        references = metadata_of(existing).get("ownerReferences")
-        uids = [one.get("uid") for one in references or () if isinstance(one, dict)] if existing else []
+        uids = _owner_uids(existing)
         first, *others = sorted(
             namesakes, key=lambda gang: (identity_of(gang.blueprint.owner).uid not in uids, gang.rank)
         )
         title = identity_of(first.blueprint.owner).title
         for gang in others:
             message = f"PodGroup {gang.namespace}/{gang.name} is that of {title} already"
-            hint = "let nameTemplate tell them apart, for example by .metadata.uid"
-            self._fail(gang, Trouble(message, hint, path=gang.blueprint.template.path))
+            self._fail(gang, Trouble(message, _TELL_APART, path=gang.blueprint.template.path))
         return first
 
     def _fail(self, gang: _Gang, trouble: Trouble) -> None:
@@ -436,6 +460,12 @@ def _unclaimed(blueprint: Blueprint, pod: Object) -> Trouble:
     why = f"; {nearest.leaf}: {nearest.why}" if nearest else ""
     hint = "compare the pod's labels with the podClassifiers (--explain), or set unmatchedPods"
     return Trouble(f"no entry claims the pod{why}", hint, path=blueprint.template.path)
+
+
+def _owner_uids(group: Object | None) -> list[Any]:
+    """Who owns a PodGroup that is there."""
+    references = metadata_of(group).get("ownerReferences")
+    return [one.get("uid") for one in references if isinstance(one, dict)] if isinstance(references, list) else []
 
 
 def _held(name: str) -> str:

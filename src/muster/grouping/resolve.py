@@ -104,7 +104,8 @@ def _ask(way: _Way, index: int, registry: Registry) -> Resolved | None:
     way.warnings += warnings
     if broken and not interfaces:
         # What would be left is a gang of one: pods of the workload would start alone.
-        raise Trouble(broken, "mend it: until then, workloads of this kind wait", retry=True)
+        hint = "mend it: until then, workloads of this kind wait"
+        raise Trouble(broken, hint, retry=True, about=(identity.kind, identity.namespace, identity.name))
     way.broken = way.broken or broken
     if not interfaces:
         way.steps.append(f"{title}: there is no ResourceInterface for this kind")
@@ -168,4 +169,5 @@ def _unreadable(identity: Identity, interface: Interface) -> Trouble:
         f"{identity.title} may not be read, and {interface.title} needs it",
         f"grant muster the rights get, list and watch on {kind_title(KindReference(group=group, kind=identity.kind))}",
         retry=True,
+        about=(identity.kind, identity.namespace, identity.name),
     )

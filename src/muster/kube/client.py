@@ -6,7 +6,7 @@ server told us to come later. Any other failure of a write is `unknown`, and onl
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, NamedTuple, Self
 
@@ -45,6 +45,8 @@ APPLY = "application/apply-patch+yaml"
 Lane = Literal["read", "write", "bind", "evict", "event", "lease"]
 # Told of every answer, for metrics: what was asked, the status (0 is no answer), and the seconds it took.
 Observe = Callable[[Call, int, float], None]
+# Asked right before anything is written: why it must not be; empty when it may.
+Guard = Callable[[Call], Awaitable[str]]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -102,13 +104,15 @@ class Client:
         field_manager: str = "muster",
         jitter: Callable[[], float] = random.random,
         observe: Observe | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.connection = connection
         self.clock: Clock = clock or SystemClock()
         self.limits = limits or Limits()
         self.jitter = jitter
         self.field_manager = field_manager
-        self._observe = observe or (lambda call, status, seconds: None)
+        self.guard = guard
+        self.observe: Observe = observe or (lambda call, status, seconds: None)
         self._transport: Transport = transport or HttpTransport(connection)
         self._agent = ("User-Agent", f"muster/{__version__}")
         sizes = self.limits
@@ -193,6 +197,12 @@ class Client:
         answer = await self._call(call, "POST", self._path(call, kind), body=msgspec.json.encode(body))
         return read_as(kind, answer.body)
 
+    async def rehearse(self, kind: AnyKind, namespace: str, body: Any) -> None:
+        """What the server would say to a create, admission included; nothing is made. Raises what it says."""
+        call = Call("create", kind.plural, namespace)
+        data, params = msgspec.json.encode(body), {"dryRun": "All"}
+        await self._call(call, "POST", self._path(call, kind), params=params, body=data, attempts=1)
+
     @asynccontextmanager
     async def open_watch(self, kind: AnyKind, namespace: str, params: Mapping[str, str]) -> AsyncIterator[Stream]:
         """The stream of a watch. Raises what a read raises; is never repeated and has no lane."""
@@ -201,13 +211,16 @@ class Client:
         for renewed in (False, True):
             secret = await self._secret(call)
             request = self._request("GET", path, {**params, "watch": "true"}, None, "", secret)
+            began_s = self.clock.now_s()
             try:
                 async with self._transport.stream(request, self.limits.watch_idle_s) as stream:
+                    self.observe(call, stream.status, self.clock.now_s() - began_s)
                     if stream.status == 200:
                         yield stream
                         return
                     answer = Answer(stream.status, stream.headers, await _beginning(stream))
             except (Unanswered, UsageError) as error:
+                self.observe(call, 0, self.clock.now_s() - began_s)
                 raise _unreachable(call, error) from None
             refused = failure(call, answer)
             if renewed or not await self._renewed(refused, secret):
@@ -247,11 +260,14 @@ class Client:
         return await self._write(call, "PATCH", self._path(call, kind), body, content=APPLY, params=params)
 
     async def delete(
-        self, kind: AnyKind, namespace: str, name: str, *, uid: str = "", grace_s: int | None = None
+        self, kind: AnyKind, namespace: str, name: str, *, uid: str = "", version: str = "", grace_s: int | None = None
     ) -> None:
-        """Deletes the object with this UID. Another one of that name is a Conflict."""
+        """Deletes the object with this UID, in this version if one is named. Another one of that name is a Conflict."""
         call = Call("delete", kind.plural, namespace, name, write=True)
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", **_delete_options(uid, grace_s, dry_run=False)}
+        options = _delete_options(uid, grace_s, dry_run=False)
+        if version:
+            options["preconditions"] = {**options.get("preconditions", {}), "resourceVersion": version}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         await self._write(call, "DELETE", self._path(call, kind), body)
 
     async def bind(
@@ -362,6 +378,11 @@ class Client:
                     await self.clock.sleep(backoff.next_s(error.retry_after_s))
 
     async def _once(self, call: Call, request: Request, timeout_s: float) -> Answer:
+        if call.write and self.guard is not None:
+            # What waited for its place in a lane may be nobody's business any more.
+            why = await self.guard(call)
+            if why:
+                raise Unreachable(call, f"can't {call}: {why}", sent=False, lasting=True)
         began_s, status = self.clock.now_s(), 0
         try:
             answer = await self._transport.request(request, timeout_s, self.limits.max_response_bytes)
@@ -371,7 +392,7 @@ class Client:
         except TooLarge as error:
             raise ServerFault(call, f"can't {call}: {error.message}", "ask for less, or raise the limit") from None
         finally:
-            self._observe(call, status, self.clock.now_s() - began_s)
+            self.observe(call, status, self.clock.now_s() - began_s)
         if answer.status >= 300:
             raise failure(call, answer)
         return answer

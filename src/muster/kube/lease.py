@@ -9,26 +9,33 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from muster.errors import AlreadyExists, ApiError, Conflict, NotFound
+from muster.errors import AlreadyExists, ApiError, BadObject, Conflict, NotFound
 from muster.kube.client import Client
 from muster.kube.clock import micro_time, within
 from muster.kube.resources import LEASE
 
-# Of the pause between attempts to take a Lease that others hold, so that they do not all try at once.
-_JITTER = 1.2
+# When we heard nothing of our own clock for so long, the machine or the process stood still: the Lease is looked at
+# again before anything is written.
+GAP_S = 5.0
+_BEAT_S = 1.0
 
 
 class Timing(NamedTuple):
-    """How long a Lease holds, how long its holder may act without renewing it, and how often it tries."""
+    """How long a Lease holds, how long its holder may act without renewing it, and how often it tries.
+
+    `look_period_s` is how often those who wait look whether it was given back; less, so that not all look at once.
+    """
 
     duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
+    look_period_s: float = 1.0
 
     def check(self) -> "Timing":
         """Itself. Two leaders at a time are only ruled out in this order."""
-        assert self.duration_s > self.renew_deadline_s > self.retry_period_s * _JITTER > 0.0
+        assert self.duration_s > self.renew_deadline_s > self.retry_period_s * 1.2 > 0.0
         assert self.duration_s >= 1.0
+        assert self.look_period_s > 0.0
         return self
 
 
@@ -43,7 +50,7 @@ class _Record(NamedTuple):
 
 
 class Election:
-    """One candidate. `run` it; ask `is_leader` before each write."""
+    """One candidate. `run` it; ask `is_leader` before anything is begun, `may_write` right before each write."""
 
     def __init__(
         self, client: Client, namespace: str, name: str, identity: str, *, timing: Timing | None = None
@@ -61,12 +68,42 @@ class Election:
         self._version = ""
         self._leading = False
         self._until_s = float("-inf")
+        # Whether the Lease was ours and is only to be kept; whether somebody else has had it since.
+        self._kept = False
+        self._is_lost = False
         self._elected = asyncio.Event()
-        self.last_error: ApiError | TimeoutError | None = None
+        # When we last looked at the clock, and when we saw that it had gone on without us.
+        self._beat_s = self._clock.now_s()
+        self._gap_s: float | None = None
+        self._turn = asyncio.Lock()
+        self.last_error: ApiError | BadObject | TimeoutError | None = None
 
     def is_leader(self) -> bool:
         """Whether we may act now. False from the moment that the deadline passed, even while a renewal hangs."""
         return self._leading and self._clock.now_s() < self._until_s
+
+    async def may_write(self) -> bool:
+        """Whether we lead. After a gap of our clock, in which others may have taken over, the Lease is renewed."""
+        self._look_at_clock()
+        if self._is_in_doubt():
+            async with self._turn:
+                if self._is_in_doubt():
+                    await self._attempt_now(min(self.remaining_s, self.timing.renew_deadline_s / 2.0))
+        return self._gap_s is None and self.is_leader()
+
+    def _is_in_doubt(self) -> bool:
+        return self._gap_s is not None and self.is_leader()
+
+    def _look_at_clock(self) -> None:
+        now_s = self._clock.now_s()
+        if now_s - self._beat_s > GAP_S:
+            self._gap_s = now_s
+        self._beat_s = now_s
+
+    async def _beat(self) -> None:
+        while True:
+            self._look_at_clock()
+            await self._clock.sleep(_BEAT_S)
 
     @property
     def holder(self) -> str:
@@ -83,24 +120,41 @@ class Election:
         await self._elected.wait()
 
     async def run(self) -> None:
-        """Takes the Lease as soon as it is free and keeps it; returns when it was lost. On cancellation, and only
-        then, it is given back, so that the next one need not wait.
+        """Takes the Lease as soon as it is free and keeps it; returns when somebody else has it. On cancellation, and
+        only then, it is given back, so that the next one need not wait.
+
+        Who can't renew it in time does not lead from then on, but goes on trying: when the Lease is still ours, nobody
+        led meanwhile, and nothing was lost. So an API server that is away ends no process.
         """
+        beating = asyncio.ensure_future(self._beat())
         try:
             while not await self._attempt(self.timing.renew_deadline_s):
-                await self._clock.sleep(self.timing.retry_period_s * (1.0 + _JITTER * self._client.jitter()))
+                await self._clock.sleep(self._pause_s())
             self._elected.set()
-            while self.is_leader():
-                await self._clock.sleep(min(self.timing.retry_period_s, self.remaining_s))
-                if self.is_leader():
-                    # One request that hangs must leave time for another.
-                    await self._attempt(min(self.remaining_s, self.timing.renew_deadline_s / 2.0))
+            self._kept = True
+            while await self._keep():
+                pass
         except asyncio.CancelledError:
             await self.release()
             raise
         finally:
-            self._leading = False
+            beating.cancel()
+            self._leading = self._kept = self._is_lost = False
             self._elected.clear()
+
+    async def _keep(self) -> bool:
+        """The next renewal. Whether the Lease is still nobody else's."""
+        await self._clock.sleep(self.timing.retry_period_s)
+        if not self._is_lost:
+            # One request that hangs must leave time for another.
+            half_s = self.timing.renew_deadline_s / 2.0
+            await self._attempt(min(self.remaining_s, half_s) if self.is_leader() else half_s)
+        return not self._is_lost
+
+    def _pause_s(self) -> float:
+        """Until the next look at a Lease that others hold; longer after a failure, so that a busy server is spared."""
+        period_s = self.timing.look_period_s if self.last_error is None else self.timing.retry_period_s
+        return period_s * (1.0 + self._client.jitter()) / 2.0
 
     async def release(self) -> None:
         """Gives the Lease back, if it is ours. We no longer lead from the start of this, whatever comes of it."""
@@ -110,25 +164,34 @@ class Election:
         now = micro_time(self._clock.wall())
         record = _Record("", 1.0, now, now, self._seen.transitions)
         # Whoever comes next waits out the Lease if this fails: that costs time, not safety.
-        with suppress(ApiError, TimeoutError):
+        with suppress(ApiError, BadObject, TimeoutError):
             await within(self._clock, self.timing.retry_period_s, self._write(record))
 
     async def _attempt(self, budget_s: float) -> bool:
-        """One try to take or renew the Lease. What we may do is counted from before it was asked for."""
+        """One try to take or renew the Lease, one at a time."""
+        async with self._turn:
+            return await self._attempt_now(budget_s)
+
+    async def _attempt_now(self, budget_s: float) -> bool:
+        """What we may do is counted from before it was asked for."""
+        self._look_at_clock()
         began_s = self._clock.now_s()
         try:
             held = await within(self._clock, budget_s, self._take(began_s))
-        except (ApiError, TimeoutError) as error:
+        except (ApiError, BadObject, TimeoutError) as error:
             self.last_error = error
             return False
         self.last_error = None
         self._leading = held
+        self._look_at_clock()
         if held:
             self._until_s = began_s + self.timing.renew_deadline_s
+            if self._gap_s is not None and self._gap_s <= began_s:
+                self._gap_s = None
         return held
 
     async def _take(self, began_s: float) -> bool:
-        if self._leading and self._version:
+        if self._kept and self._version and self._seen.holder == self.identity:
             # Nobody else may write it while it is ours, so the version that we wrote is the current one.
             try:
                 return await self._renew(self._seen)
@@ -142,6 +205,9 @@ class Election:
         self._version = lease.get("metadata", {}).get("resourceVersion", "")
         if seen != self._seen:
             self._seen, self._seen_s = seen, began_s
+        if self._kept and seen.holder != self.identity:
+            self._is_lost = True
+            return False
         if seen.holder and seen.holder != self.identity and self._clock.now_s() < self._seen_s + seen.duration_s:
             return False
         try:

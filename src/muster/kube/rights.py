@@ -50,6 +50,11 @@ RIGHTS: tuple[Right, ...] = (
         "kai.scheduler", "resourceinterfaces/status", ("patch",), STATUS, "to say whether they are used", optional=True
     ),
     Right("scheduling.run.ai", "podgroups", ("create", "patch"), GROUPER, "to make gangs of workloads"),
+    Right(
+        *("scheduling.run.ai", "podgroups", ("delete",), GROUPER),
+        "to remove the gangs of instances that are gone",
+        optional=True,
+    ),
     Right("", "pods", ("patch",), GROUPER, "to say which gang and subgroup a pod is of"),
     Right("events.k8s.io", "events", ("create", "patch"), STATUS, "to tell people what happens", optional=True),
     Right(

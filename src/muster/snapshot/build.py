@@ -10,13 +10,14 @@ from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.domains import Domains, domains_of
-from muster.snapshot.gangs import Surroundings, gang_of
+from muster.snapshot.gangs import Checked, Surroundings, gang_of
 from muster.snapshot.guards import Guards
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues, Standing, charge_of, implied
 from muster.snapshot.requests import HOST_PORT, PODS, Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
-from muster.snapshot.world import Key, PodFacts, Port, State, World, allocatable_of, shape_of
+from muster.snapshot.templates import Port, shape_of
+from muster.snapshot.world import Key, PodFacts, State, World, allocatable_of
 
 # More than this no pod costs its queue, in thousandths of a core, bytes or devices.
 _MOST_CHARGED = 2**45
@@ -38,6 +39,7 @@ class Builder:
     def __init__(self, world: World, *, default_queue: str = "default-queue", settings: Settings | None = None) -> None:
         self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
         self._guards = Guards()
+        self._checked: dict[Key, Checked] = {}
         # The queues, and what gangs can have in all, each as it was at some count of changes.
         self._standing, self._standing_at = Standing({}), 0
         self._capacity: tuple[int, ...] = ()
@@ -107,10 +109,12 @@ class Builder:
             self._guards,
             self._shape_number,
             self._plain_shape,
+            self._checked,
         )
         for key in sorted(changed):
             group, before = world.groups.get(key), self._gangs.get(key)
             if group is None:
+                self._checked.pop(key, None)
                 if before is not None:
                     del self._gangs[key]
                     self._keys = None

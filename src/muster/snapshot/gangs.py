@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from muster.api.cluster import BUILT_IN_PRIORITIES, SUBGROUP_LABEL, PriorityClass
 from muster.api.duration import parse_ns
-from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup
+from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
@@ -33,6 +34,15 @@ PRIORITY_NOT_FOUND = "PriorityClassNotFound"
 _GRACE_NS = 60 * 10**9
 
 
+class Checked(NamedTuple):
+    """What a PodGroup said when its rules were checked, and what came of it."""
+
+    spec: PodGroupSpec
+    annotations: Mapping[str, str]
+    tree: Tree
+    error: str
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What gangs refer to: nodes by row, Topologies by number, queues, priorities, budgets, and numbers of shapes."""
@@ -50,6 +60,8 @@ class Surroundings:
     shape_number: Callable[[PodFacts], int]
     # The shape of pods that ask for so much, and for nothing else.
     plain_shape: Callable[[Request], int]
+    # What was checked before.
+    checked: dict[Key, Checked]
 
 
 def gang_of(
@@ -60,12 +72,9 @@ def gang_of(
     if resting:
         held.append(Issue(BIND_BACKOFF, 0, resting))
     notes: list[Issue] = []
-    report = Report([])
-    tree = podgroup.check(group, report, Context(settings=around.settings))
-    wrong = [violation for violation in report.violations if violation.severity == ERROR]
+    tree, wrong = _checked(key, group, around)
     if wrong and not held:
-        held.append(Issue(INVALID, 0, f"{wrong[0].path} {wrong[0].message}"))
-    tree = tree or _NO_TREE
+        held.append(Issue(INVALID, 0, wrong))
     queue = group.spec.queue or around.default_queue
     problem = around.queues.problem_of(queue, key[0])
     if problem is not None:
@@ -105,6 +114,18 @@ def gang_of(
         held=tuple(held),
         notes=tuple(notes),
     )
+
+
+def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:
+    """The tree of a PodGroup, and its first error. Its pods come and go more often than its spec changes."""
+    known, annotations = around.checked.get(key), group.metadata.annotations
+    if known is None or known.spec != group.spec or known.annotations != annotations:
+        report = Report([])
+        tree = podgroup.check(group, report, Context(settings=around.settings))
+        wrong = next((one for one in report.violations if one.severity == ERROR), None)
+        error = f"{wrong.path} {wrong.message}" if wrong else ""
+        known = around.checked[key] = Checked(group.spec, annotations, tree or _NO_TREE, error)
+    return known.tree, known.error
 
 
 def _nominated_since(group: PodGroup) -> int:

@@ -65,8 +65,12 @@ def unsupported_fields(pod: Pod) -> list[str]:
             found.append(f"spec.volumes[{index}].persistentVolumeClaim")
         if volume.ephemeral is not None:
             found.append(f"spec.volumes[{index}].ephemeral")
-    found += [f"metadata.annotations.{name}" for name in _GPU_FRACTIONS if name in pod.metadata.annotations]
-    return found
+    return [*found, *unsupported_annotations(pod.metadata.annotations)]
+
+
+def unsupported_annotations(annotations: Mapping[str, str]) -> list[str]:
+    """The annotations of a pod that ask for what muster does not know yet."""
+    return [f"metadata.annotations.{name}" for name in _GPU_FRACTIONS if name in annotations]
 
 
 def host_ports_of(spec: PodSpec) -> list[tuple[str, str, int]]:

@@ -10,6 +10,8 @@ Rows = npt.NDArray[np.intp]
 
 # What a node has; what pods hold there, how much of it is coming free, and how much of it belongs to no gang.
 ALLOCATABLE, HELD, RELEASING, OTHERS = 0, 1, 2, 3
+# Requests that nobody makes any more are forgotten when there are so many.
+_MOST_VECTORS = 10_000
 
 
 class Room:
@@ -19,6 +21,7 @@ class Room:
         self._rows: dict[str, int] = {}
         self._columns: dict[str, int] = {}
         self._tables: Amounts = np.zeros((4, 16, 8), dtype=np.int64)
+        self._vectors: dict[tuple[tuple[str, int], ...], tuple[Rows, Amounts]] = {}
         # How often that which gangs can have changed: what nodes have, or what others hold of it.
         self.changes = 0
 
@@ -39,9 +42,12 @@ class Room:
 
     def add(self, table: int, node: str, request: Mapping[str, int], sign: int = 1) -> None:
         """One pod more, or with sign -1 one less, in one of the tables. A node that is not there yet may come."""
-        columns = [self._column(resource) for resource in request]
+        columns, amounts = self._vector(tuple(request.items()))
         row = self._row(node)
-        self._tables[table, row, columns] += sign * np.fromiter(request.values(), dtype=np.int64, count=len(request))
+        if sign > 0:
+            self._tables[table, row, columns] += amounts
+        else:
+            self._tables[table, row, columns] -= amounts
         self.changes += table == OTHERS
 
     def rows(self, nodes: Sequence[str]) -> Rows:
@@ -54,6 +60,17 @@ class Room:
         for index, resource in enumerate(resources):
             copied[:, index] = self._tables[table, rows, self._column(resource)]
         return copied
+
+    def _vector(self, request: tuple[tuple[str, int], ...]) -> tuple[Rows, Amounts]:
+        """A request as columns and amounts; many pods ask for the same."""
+        found = self._vectors.get(request)
+        if found is None:
+            if len(self._vectors) >= _MOST_VECTORS:
+                self._vectors.clear()
+            columns = np.array([self._column(resource) for resource, _ in request], dtype=np.intp)
+            amounts = np.array([amount for _, amount in request], dtype=np.int64)
+            found = self._vectors[request] = columns, amounts
+        return found
 
     def _row(self, node: str) -> int:
         return self._place(self._rows, node, 1)

@@ -4,7 +4,6 @@ import enum
 from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
@@ -14,12 +13,12 @@ from muster.api.quantity import base_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
-from muster.snapshot.requests import LARGEST, PODS, Request, host_ports_of, request_of, unsupported_fields
+from muster.snapshot.requests import LARGEST, PODS, Request, unsupported_annotations
 from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
 from muster.snapshot.selectors import is_ready
+from muster.snapshot.templates import Port, Templates
 
 Key = tuple[str, str]
-Port = tuple[str, str, int]
 DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULERS = frozenset({"kai-scheduler"})
 # A node that does not say how many pods it takes.
@@ -73,6 +72,7 @@ class World:
 
     def __init__(self, schedulers: Collection[str] = DEFAULT_SCHEDULERS) -> None:
         self._schedulers = frozenset(schedulers)
+        self._templates = Templates()
         self.nodes: dict[str, Node] = {}
         self.pods: dict[Key, PodFacts] = {}
         self.groups: dict[Key, PodGroup] = {}
@@ -197,7 +197,7 @@ class World:
                     del self.members[before.gang]
         facts = None
         if pod is not None:
-            facts = self.pods[key] = self._facts(pod, error, before)
+            facts = self.pods[key] = self._facts(pod, error)
             self._hold(facts, 1)
             if facts.gang is not None:
                 self._changed.add(facts.gang)
@@ -207,7 +207,8 @@ class World:
 
     def _renew(self, key: Key, before: PodFacts, pod: Pod) -> None:
         """A pod of which something changed that nobody plans with: its gang stands as it stood."""
-        facts = self.pods[key] = before._replace(pod=pod)
+        # What is the same is kept once.
+        facts = self.pods[key] = before._replace(pod=structs.replace(pod, spec=before.pod.spec))
         if facts.gang is not None:
             self.members[facts.gang][key] = facts
         if key in self.ported:
@@ -227,28 +228,22 @@ class World:
             if facts.ports:
                 _keep(self.ported, key_of(facts.pod.metadata), facts, sign < 0)
 
-    def _facts(self, pod: Pod, error: str = "", before: PodFacts | None = None) -> PodFacts:
-        """What placement asks of a pod; most of it is as before when the pod asks for the same as before."""
+    def _facts(self, pod: Pod, error: str = "") -> PodFacts:
+        """What placement asks of a pod; most of it follows from the template that it was made from."""
         name = pod.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
         ours = pod.spec.scheduler_name in self._schedulers or (not pod.spec.scheduler_name and bool(name))
         gang = (pod.metadata.namespace or DEFAULT_NAMESPACE, name) if ours and name else None
-        if before is not None and not error and not before.problem and _asks_the_same(before.pod, pod):
-            return before._replace(pod=pod, state=state_of(pod), ours=ours, gang=gang)
-        problem = error
-        try:
-            request = request_of(pod.spec)
-        except BadObject as unread:
-            request, problem = {PODS: 1}, problem or unread.message
+        template = self._templates.of(pod.spec)
         return PodFacts(
-            pod,
+            self._templates.shared(pod, template),
             state_of(pod),
             ours,
             gang,
-            request,
-            shape_of(pod, request),
-            tuple(host_ports_of(pod.spec)),
-            problem,
-            tuple(unsupported_fields(pod)),
+            template.request,
+            template.shape,
+            template.ports,
+            error or template.problem,
+            (*template.unsupported, *unsupported_annotations(pod.metadata.annotations)),
         )
 
 
@@ -268,20 +263,6 @@ def state_of(pod: Pod) -> State:
     if pod.spec.node_name:
         return State.PLACED
     return State.GATED if pod.spec.scheduling_gates else State.WAITING
-
-
-def shape_of(pod: Pod, request: Request) -> bytes:
-    """All that matters of a pod for placement, as a key: pods of one shape are interchangeable."""
-    spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    seen = (
-        sorted(request.items()),
-        sorted(spec.node_selector.items()),
-        affinity,
-        spec.tolerations,
-        host_ports_of(spec),
-    )
-    return msgspec.json.encode(seen)
 
 
 def allocatable_of(node: Node) -> dict[str, int]:
@@ -321,13 +302,6 @@ def _says_the_same(before: Pod, now: Pod) -> bool:
         and before.status.nominated_node_name == now.status.nominated_node_name
         and before.spec == now.spec
     )
-
-
-def _asks_the_same(before: Pod, now: Pod) -> bool:
-    """Whether only its node, or its state, is another one."""
-    if before.metadata.annotations != now.metadata.annotations:
-        return False
-    return before.spec == now.spec or structs.replace(before.spec, node_name=now.spec.node_name) == now.spec
 
 
 def _looks(node: Node) -> tuple[Any, ...]:

@@ -48,6 +48,10 @@ class Requests:
         if certificate:
             self._tls.load_cert_chain(*certificate)
 
+    def connection(self, wait_s: float | None = None) -> http.client.HTTPSConnection:
+        """A connection for those who read an answer bit by bit; without a limit it waits for ever."""
+        return http.client.HTTPSConnection(*self._address, timeout=wait_s, context=self._tls)
+
     def __call__(
         self, method: str, path: str, body: object = None, content_type: str = "application/json", wait_s: float = 30
     ) -> Answer:
@@ -55,7 +59,7 @@ class Requests:
         headers = {"Accept": "application/json", "Content-Type": content_type}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        connection = http.client.HTTPSConnection(*self._address, timeout=wait_s, context=self._tls)
+        connection = self.connection(wait_s)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()

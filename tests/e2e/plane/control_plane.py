@@ -122,6 +122,10 @@ class ControlPlane:
         """Send a request as the admin and see the status code."""
         return self._requests(method, path, body, content_type)
 
+    def connection(self) -> http.client.HTTPSConnection:
+        """A connection as the admin, for a watch."""
+        return self._requests.connection()
+
     def service_account_token(self, namespace: str, name: str, lives_s: int = 3600) -> str:
         """A token that the API server signs for a service account, which is made when it is not there."""
         folder = f"/api/v1/namespaces/{namespace}/serviceaccounts"

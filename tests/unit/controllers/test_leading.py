@@ -162,6 +162,30 @@ def test_a_defect_while_catching_up_ends_it_and_gives_the_lease_back():
     virtually(run())
 
 
+def test_a_long_outage_ends_nobody_nothing_is_written_meanwhile_and_all_goes_on_afterwards():
+    async def run():
+        first = Candidate(Leases(), "first")
+        first.start()
+        await asyncio.sleep(1.0)
+        assert first.leading.may_act()
+        first.way.cut = True
+        await asyncio.sleep(7_200.0)
+        assert not first.leading.may_act()
+        assert await first.leading.guard(BIND)
+        first.way.cut = False
+        await asyncio.sleep(5.0)
+        assert first.leading.may_act()
+        assert first.woken == 2
+        assert first.said() == [
+            "leading",
+            "the Lease was not renewed in time: nothing is written until it is",
+            "leading again",
+        ]
+        await first.end()
+
+    virtually(run())
+
+
 def test_a_lost_lease_ends_it():
     async def run():
         leases = Leases()

@@ -115,3 +115,20 @@ def test_other_kinds_are_kept(scheduler):
     assert scheduler.world.priority_classes["high"].value == 7
     scheduler.see(PriorityClass(metadata=Metadata(name="high")), deleted=True)
     assert not scheduler.world.priority_classes
+
+
+def test_our_own_binds_and_statuses_can_wait_and_everything_else_can_not(scheduler):
+    """Nobody can be placed because of them; the sight of them would else be most of the cycles."""
+    orders = scheduler.cycle(ns(0))
+    scheduler.sent(orders.binds, ns(0))
+    found = {type(one): one for one in objects()}
+    pod, group = found[Pod], found[PodGroup]
+    bound = structs.replace(pod, spec=structs.replace(pod.spec, node_name="n"))
+    assert not scheduler.see(bound)
+    assert not scheduler.see(structs.replace(bound, status=structs.replace(bound.status, phase="Running")))
+    assert scheduler.see(structs.replace(bound, status=structs.replace(bound.status, phase="Succeeded")))
+    assert not scheduler.see(structs.replace(group, status=structs.replace(group.status, phase="Scheduled")))
+    assert scheduler.see(structs.replace(group, spec=structs.replace(group.spec, min_member=2)))
+    assert scheduler.see(bound, deleted=True)
+    assert scheduler.see(pod)
+    assert scheduler.see(found[Node])

@@ -18,7 +18,7 @@ from muster.kube.events import EventRecorder
 from muster.kube.transport import Answer, Request
 from muster.kube.watch import Added, Deleted, Listed, Modified, watch
 from muster.snapshot.world import World
-from unit.kube.playing import Played, VirtualClock, answer, line, playing, refusal
+from unit.kube.playing import Played, VirtualClock, answer, line, playing, refusal, virtually
 
 Document = dict[str, Any]
 NAMESPACE = "default"
@@ -59,6 +59,8 @@ class Server:
         self.kinds = {one.plural: one for one in (*BUILT_IN, *kinds)}
         self.objects: dict[tuple[str, str, str], Document] = {}
         self.forbidden: set[tuple[str, str]] = set()
+        # Objects that nothing can be written to.
+        self.stuck: set[str] = set()
         self.writes: list[Write] = []
         self.watched: set[str] = set()
         # Writes of these verbs and plurals meet an object that somebody else has just written, with this in it.
@@ -139,6 +141,8 @@ class Server:
             return refusal(403, "Forbidden")
         if verb in ("list", "get"):
             return self._read(verb, place)
+        if place[2] in self.stuck:
+            return refusal(422, "Invalid")
         await asyncio.sleep(self.slow_s.get((verb, place[0]), 0.0))
         if (verb, place[0]) in self.overtaken:
             self.overtaken.remove((verb, place[0]))
@@ -366,3 +370,62 @@ def job(name: str = "train", pods: int = 2, **annotations: str) -> Document:
     notes = {key.replace("_", "-"): value for key, value in annotations.items()}
     metadata = {"name": name, "annotations": {f"kai.scheduler/{key}": value for key, value in notes.items()}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"parallelism": pods}}
+
+
+WORK = Served("x.io/v1", "Work", "works")
+PLAN = Served("x.io/v1", "Plan", "plans")
+SET = Served("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
+
+
+def played(*kinds):
+    """A test that runs in virtual time on a server with these kinds."""
+
+    def decorated(test):
+        def run():
+            async def inside():
+                await test(Server(*kinds))
+
+            virtually(inside())
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorated
+
+
+def work(name="w", notes=None, **spec):
+    return {
+        "apiVersion": "x.io/v1",
+        "kind": "Work",
+        "metadata": {"name": name, "annotations": notes or {}},
+        "spec": spec,
+    }
+
+
+def plan(name="p", **spec):
+    metadata = {"name": name, "labels": {"of": "all"}}
+    return {"apiVersion": "x.io/v1", "kind": "Plan", "metadata": metadata, "spec": spec}
+
+
+def interface(template, name="works", **spec):
+    gangs = {"podGroups": [{"name": "gang", **template}]}
+    spec = {"targetGVK": {"group": "x.io", "kind": "Work"}, "gangScheduling": gangs, **spec}
+    return {"apiVersion": "kai.scheduler/v1", "kind": "ResourceInterface", "metadata": {"name": name}, "spec": spec}
+
+
+def gang_of(server, pod):
+    metadata = server.read("pods", pod)["metadata"]
+    return metadata["annotations"].get("pod-group-name", ""), metadata["labels"].get("kai.scheduler/subgroup-name", "")
+
+
+def spec_of(server, pod):
+    return server.read("podgroups", gang_of(server, pod)[0])["spec"]
+
+
+def condition_of(server, name):
+    (found,) = server.read("resourceinterfaces", name)["status"]["conditions"]
+    return found
+
+
+def reasons(server):
+    return [(about, reason) for about, reason, _ in server.notes()]

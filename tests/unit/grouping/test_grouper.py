@@ -241,6 +241,14 @@ class TestNamesakes:
         assert problem(found).pods == ("p",)
         assert [made.changed for made in found.groups] == [False]
 
+    def test_who_has_it_keeps_it_also_when_the_other_comes_alone(self):
+        """In a cluster, pods are looked at when they come."""
+        there = existing(grouped(self.MADE, [self.TWO], [pod("q", self.TWO, r="x")]))
+        found = grouped(self.MADE, [self.ONE, self.TWO], [pod("p", self.ONE, r="x")], there)
+        assert (found.groups, found.pods) == ((), ())
+        assert problem(found).message == "PodGroup default/same is that of another owner already"
+        assert problem(found).retry
+
     def test_in_another_namespace_it_is_another_one(self):
         far = work("two", called="same")
         a_pod = pod("q", far, r="x")

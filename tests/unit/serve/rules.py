@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from muster.api.kinds import POD_GROUP, QUEUE, TOPOLOGY, read_object
+from muster.api.podgroup import GROUPER_ANNOTATION
 from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.validation import Context
@@ -25,8 +26,8 @@ def queue(name: str, parent: str = "", **gpu: float) -> dict[str, Any]:
     return written(QUEUE, name, {**({"parentQueue": parent} if parent else {}), **resources})
 
 
-def topology(*labels: str) -> dict[str, Any]:
-    return written(TOPOLOGY, "dc", {"levels": [{"nodeLabel": label} for label in labels]})
+def topology(*labels: str, name: str = "dc") -> dict[str, Any]:
+    return written(TOPOLOGY, name, {"levels": [{"nodeLabel": label} for label in labels]})
 
 
 def interface(**spec: Any) -> dict[str, Any]:
@@ -54,12 +55,21 @@ def structs(kind: Any, *documents: dict[str, Any]) -> dict[str, Any]:
 QUEUES: dict[str, Queue] = structs(
     QUEUE, queue("default-queue"), queue("dept", quota=4), queue("team", "dept", quota=4)
 )
-TOPOLOGIES: dict[str, Topology] = structs(TOPOLOGY, topology("t/zone", "t/rack"))
+TOPOLOGIES: dict[str, Topology] = structs(
+    TOPOLOGY, topology("t/zone", "t/rack"), topology("a/rack", "b/rack", name="twins")
+)
 KNOWN = Context(topologies=TOPOLOGIES, queues=QUEUES, priority_classes=frozenset({"train"}))
 AT = "spec.subGroups[0]"
 RACK = {"topology": "dc", "requiredTopologyLevel": "rack"}
 SEMI = {"preemptibility": "semi-preemptible"}
 PLACED = {"subGroups": [{"name": "", "pods": {"total": 4, "placed": 2}}]}
+PAIR = [leaf("a"), leaf("b")]
+GROUPED = {"annotations": {GROUPER_ANNOTATION: "name: w"}}
+
+
+def raised(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A semi-preemptible gang that runs gets another spec."""
+    return asked(gang(**SEMI, **new), "UPDATE", {**gang(**SEMI, **old), "status": PLACED})
 
 
 def sets(*members: list[str]) -> dict[str, Any]:
@@ -70,6 +80,7 @@ def sets(*members: list[str]) -> dict[str, Any]:
 ERRORS: list[Any] = [
     pytest.param(asked(gang(subGroups=[{"minMember": 1}])), f"{AT}.name", "is missing", id="name missing"),
     pytest.param(asked(gang(subGroups=[leaf("Not_a_label")])), f"{AT}.name", "DNS label", id="name no DNS label"),
+    pytest.param(asked(gang(subGroups=[leaf("a" * 64)])), f"{AT}.name", "63", id="name too long"),
     pytest.param(asked(gang(subGroups=[leaf("a"), leaf("a")])), "spec.subGroups[1].name", "already", id="name twice"),
     pytest.param(asked(gang(subGroups=[leaf("a", parent="b")])), f"{AT}.parent", "no SubGroup", id="parent unknown"),
     pytest.param(
@@ -77,6 +88,12 @@ ERRORS: list[Any] = [
     ),
     pytest.param(
         asked(gang(minMember=2, minSubGroup=1, subGroups=[leaf("a")])), "spec.minMember", "both set", id="both minimums"
+    ),
+    pytest.param(
+        asked(gang(subGroups=branch("x", minMember=2, minSubGroup=1))),
+        f"{AT}.minSubGroup",
+        "both set",
+        id="both minimums of a branch",
     ),
     pytest.param(asked(gang(subGroups=[{"name": "a"}])), f"{AT}.minMember", "is missing", id="leaf without minMember"),
     pytest.param(
@@ -89,8 +106,26 @@ ERRORS: list[Any] = [
     pytest.param(
         asked(gang(minSubGroup=2, subGroups=[leaf("a")])), "spec.minSubGroup", "2 is more than", id="too many"
     ),
+    pytest.param(
+        asked(gang(subGroups=branch("x", minSubGroup=3))),
+        f"{AT}.minSubGroup",
+        "3 is more than",
+        id="too many below",
+    ),
     pytest.param(asked(gang(minMember=-1)), "spec.minMember", "negative", id="negative"),
+    pytest.param(
+        asked(gang(minSubGroup=-1, subGroups=[leaf("a")])), "spec.minSubGroup", "negative", id="negative minSubGroup"
+    ),
+    pytest.param(
+        asked(gang(subGroups=[leaf("a", minMember=-1)])), f"{AT}.minMember", "negative", id="negative of a leaf"
+    ),
     pytest.param(asked(gang(minMember=0)), "spec.minMember", "always satisfied", id="zero"),
+    pytest.param(
+        asked(gang(subGroups=[leaf("a", minMember=0)])), f"{AT}.minMember", "always satisfied", id="zero of a leaf"
+    ),
+    pytest.param(
+        asked(gang(minSubGroup=0, subGroups=[leaf("a")])), "spec.minSubGroup", "always satisfied", id="zero minSubGroup"
+    ),
     pytest.param(
         asked(gang(subGroups=[leaf("a")], topologyConstraints=sets(["b"]))),
         "spec.topologyConstraints.subGroupSets[0].subGroups[0]",
@@ -118,8 +153,15 @@ ERRORS: list[Any] = [
     pytest.param(asked(gang(preemptibility="maybe")), "spec.preemptibility", "semi-preemptible", id="preemptibility"),
     pytest.param(asked(gang(schedulingBackoff=7)), "spec.schedulingBackoff", "-1", id="backoff"),
     pytest.param(asked(gang(preemptionDelay="soon")), "spec.preemptionDelay", "duration", id="duration"),
+    pytest.param(asked(gang(stalenessGracePeriod="5 min")), "spec.stalenessGracePeriod", "duration", id="grace period"),
     pytest.param(asked(gang(minMember="4")), "spec.minMember", "whole number", id="type"),
     pytest.param(asked(gang(minMembers=4)), "spec.minMembers", "did you mean minMember?", id="unknown field"),
+    pytest.param(
+        asked(gang(subGroups=[leaf("a", partent="b")])),
+        f"{AT}.partent",
+        "did you mean parent?",
+        id="unknown below",
+    ),
     pytest.param(asked(gang(subGroups=[leaf("a")] * 10_001)), "spec.subGroups", "10,000", id="too many SubGroups"),
     pytest.param(
         asked(gang(subGroups=[leaf(f"g{at}", **({"parent": f"g{at - 1}"} if at else {})) for at in range(65)])),
@@ -134,16 +176,34 @@ ERRORS: list[Any] = [
         id="1 MiB",
     ),
     pytest.param(
-        asked(gang(**SEMI, minMember=3), "UPDATE", {**gang(**SEMI, minMember=2), "status": PLACED}),
-        "spec.minMember",
+        raised({"minMember": 2}, {"minMember": 3}), "spec.minMember", "semi-preemptible", id="raised minMember"
+    ),
+    pytest.param(
+        raised({"minSubGroup": 1, "subGroups": PAIR}, {"minSubGroup": 2, "subGroups": PAIR}),
+        "spec.minSubGroup",
         "semi-preemptible",
-        id="a raised minimum",
+        id="raised minSubGroup",
+    ),
+    pytest.param(
+        raised({"minSubGroup": 1, "subGroups": PAIR}, {"subGroups": PAIR}),
+        "spec.minSubGroup",
+        "semi-preemptible",
+        id="a minSubGroup taken out",
+    ),
+    pytest.param(
+        raised({"subGroups": PAIR[:1]}, {"subGroups": PAIR}),
+        "spec.minSubGroup",
+        "semi-preemptible",
+        id="a required child more",
     ),
     pytest.param(asked(topology("t/zone", "t/zone")), "spec.levels[1].nodeLabel", "already", id="label twice"),
     pytest.param(
         asked(topology("kubernetes.io/hostname", "t/zone")), "spec.levels[0].nodeLabel", "narrowest", id="hostname"
     ),
     pytest.param(asked(topology()), "spec.levels", "1 to 16 items", id="no level"),
+    pytest.param(
+        asked(topology(*(f"t/{at}" for at in range(17)))), "spec.levels", "1 to 16 items", id="too many levels"
+    ),
     pytest.param(
         asked(topology("t/rack"), "UPDATE", topology("t/zone")), "spec.levels", "stay as they were", id="immutable"
     ),
@@ -161,7 +221,16 @@ ERRORS: list[Any] = [
 # The request, words of a warning.
 WARNINGS: list[Any] = [
     pytest.param(asked(gang(minMember=4, subGroups=[leaf("a"), leaf("b")])), "is a floor", id="floor"),
+    pytest.param(
+        asked(written(POD_GROUP, "g", {"minMember": 0}, metadata=GROUPED)), "always satisfied", id="zero of the grouper"
+    ),
     pytest.param(asked(gang(subgroups=[leaf("a")])), "spec.subgroups: is the deprecated", id="older spelling"),
+    pytest.param(asked(gang(topologyConstraint={"requiredTopologyLevel": "rack"})), "no topology", id="no topology"),
+    pytest.param(
+        asked(gang(topologyConstraint={"topology": "twins", "requiredTopologyLevel": "rack"})),
+        "a/rack",
+        id="a level by two names",
+    ),
     pytest.param(asked(gang(topologyConstraint={**RACK, "topology": "no"})), '"no"', id="topology unknown"),
     pytest.param(asked(gang(topologyConstraint={**RACK, "requiredTopologyLevel": "row"})), '"row"', id="level unknown"),
     pytest.param(asked(gang(topologyConstraint={"topology": "dc"})), "no level", id="no level"),

@@ -1,6 +1,7 @@
 """`/livez`, `/readyz`, `/metrics`, and what a plan comes to in numbers."""
 
 import asyncio
+import dataclasses
 import io
 import math
 
@@ -8,9 +9,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from muster.errors import UsageError
+from muster.errors import Call, UsageError
+from muster.plan.outcome import Action, Eviction, Outcomes
 from muster.serve.health import Check
-from muster.serve.metrics import observe_loop, observe_plan
+from muster.serve.metrics import Observer, observe_call, observe_cycle, observe_loop, observe_plan
 from muster.serve.server import listening, status_app
 from muster.telemetry import MOST_QUEUES, OTHER, Log, Metrics
 from small_cluster import TOPOLOGY, gang, node, planned, pod
@@ -157,6 +159,106 @@ def test_names_of_queues_that_are_not_there_take_no_label():
     observe_plan(metrics, planned(node("n", 8), queue("real"), *gangs, gang("g", queue="real"), pod("p", gpus=99)))
     assert value(metrics, "pending_gangs", queue=OTHER, reason="QueueNotFound") == 300
     assert value(metrics, "pending_gangs", queue="real", reason="InsufficientResources") == 1
+
+
+def test_what_a_cycle_did_is_counted():
+    """Attempts by what came of them; the wait of a gang that starts; nothing that must never happen."""
+    metrics = Metrics()
+    plan = planned(*CLUSTER)
+    metrics.keep_queues(plan.snapshot.queues.names)
+    observe_cycle(metrics, plan)
+    observe_cycle(metrics, plan)
+    assert value(metrics, "schedule_attempts_total", result="Placed") == 2
+    assert value(metrics, "schedule_attempts_total", result="Infeasible") == 2
+    assert value(metrics, "gang_wait_seconds_count", queue="a") == 2
+    assert value(metrics, "gang_wait_seconds_count", queue="b") is None
+    assert value(metrics, "core_evictions_total") == value(metrics, "topology_violations_total") == 0
+
+
+RACKS = (
+    TOPOLOGY,
+    *(node("n1", 8, rack="r1"), node("n2", 8, rack="r1"), node("n3", 8, rack="r2"), node("n4", 8)),
+    gang("g", minMember=2, topologyConstraint={"topology": "dc", "requiredTopologyLevel": "t/rack"}),
+    *(pod("g-0", "g", gpus=8), pod("g-1", "g", gpus=8)),
+)
+
+
+@pytest.mark.parametrize(("nodes", "violations"), [(None, 0), (("n1", "n3"), 1), (("n4", "n4"), 1)])
+def test_a_decision_against_a_required_level_is_counted(nodes, violations):
+    """Whatever made it: the plan is changed here behind the back of its maker."""
+    plan = planned(*RACKS)
+    if nodes is not None:
+        rows = tuple(plan.snapshot.nodes.index(name) for name in nodes)
+        (placement,) = plan.placements
+        plan = dataclasses.replace(plan, placements=(placement._replace(nodes=rows),))
+    metrics = Metrics()
+    observe_cycle(metrics, plan)
+    assert value(metrics, "topology_violations_total") == violations
+
+
+@pytest.mark.parametrize(
+    ("preemptibility", "action", "counted"),
+    [
+        ("non-preemptible", Action.PREEMPT, 1),
+        ("non-preemptible", Action.STALE, 0),
+        ("preemptible", Action.PREEMPT, 0),
+        ("semi-preemptible", Action.RECLAIM, 1),
+    ],
+)
+def test_an_eviction_that_no_rule_allows_is_counted(preemptibility, action, counted):
+    rows = [{"name": "", "satisfied": True, "minimum": 1, "pods": {"placed": 1}}]
+    spec = {"minMember": 1, "preemptibility": preemptibility}
+    running = pod("g-0", "g", nodeName="n", status={"phase": "Running"})
+    plan = planned(node("n", 8), {**gang("g", **spec), "status": {"subGroups": rows}}, running)
+    fallen = dataclasses.replace(plan.outcomes[0], satisfied=False)
+    outcomes = Outcomes(1, {0: fallen}, plan.outcomes.__getitem__)
+    metrics = Metrics()
+    observe_cycle(metrics, dataclasses.replace(plan, outcomes=outcomes, evictions=(Eviction(0, 0, 0, action),)))
+    assert value(metrics, "core_evictions_total") == counted
+
+
+def test_how_things_stand_is_looked_at_once_a_second_and_the_last_plan_is_not_forgotten():
+    class Ticking(SetClock):
+        """Plans come while others wait: many in the first seconds, then none."""
+
+        async def sleep(self, seconds):
+            await super().sleep(seconds)
+            if seconds and self.at_s <= 3:
+                for _ in range(50):
+                    observer.planned(plans[self.at_s >= 3])
+            if self.at_s > 8:
+                raise asyncio.CancelledError
+
+    metrics, clock, plans = Metrics(), Ticking(), (planned(*CLUSTER[:7]), planned(*CLUSTER))
+    looked = []
+    metrics.pending_gangs.replace = lambda values: looked.append((clock.at_s, sum(values.values())))
+    observer = Observer(metrics, clock)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(observer.run())
+    assert looked == [(1, 0), (2, 0), (3, 4)]
+    # One gang has had a part of its minimum since the third second.
+    assert value(metrics, "partial_gangs") == 1
+    assert value(metrics, "partial_gang_seconds_total") == 5
+
+
+def test_binds_are_counted_by_their_answer_and_nothing_else_is():
+    metrics = Metrics()
+    for status in (201, 201, 409, 0):
+        observe_call(metrics, Call("create", "pods/binding", "ns", "p", write=True), status, 0.02)
+    observe_call(metrics, Call("create", "pods/eviction", "ns", "p", write=True), 201, 0.02)
+    observe_call(metrics, Call("list", "pods"), 200, 0.02)
+    counted = {code: value(metrics, "binds_total", code=code) for code in ("201", "409", "0", "200")}
+    assert counted == {"201": 2, "409": 1, "0": 1, "200": None}
+    assert value(metrics, "bind_duration_seconds_count") == 4
+
+
+def test_a_cycle_is_timed_phase_by_phase():
+    metrics, times = Metrics(), iter([10.0, 10.5, 13.0])
+    lap = metrics.stopwatch(lambda: next(times))
+    lap("snapshot")
+    lap("plan")
+    assert value(metrics, "attempt_duration_seconds_sum", phase="snapshot") == 0.5
+    assert value(metrics, "attempt_duration_seconds_sum", phase="plan") == 2.5
 
 
 def test_how_late_the_loop_is():

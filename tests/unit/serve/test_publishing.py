@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from muster.errors import Call, Conflict, Forbidden, NotFound
+from muster.errors import Call, Conflict, Forbidden, NotFound, ServerFault
 from muster.serve.certificates import Authority, SelfSigned, authorities_in, merged_bundle
 from muster.serve.publishing import Publisher, bundle_patch, bundles_in
 from muster.telemetry import Log
@@ -110,6 +110,34 @@ def test_what_is_in_the_way_is_said(document, words):
     one, _ = publisher(Server(document))
     asyncio.run(one.look())
     assert words in one.problem
+
+
+@pytest.mark.parametrize(
+    ("document", "ready"),
+    [
+        pytest.param(NotFound(CALL, "no"), True, id="missing"),
+        pytest.param(Forbidden(CALL, "may not patch"), True, id="forbidden"),
+        pytest.param({"metadata": {}, "webhooks": []}, True, id="no webhooks"),
+        pytest.param(ServerFault(CALL, "broken"), False, id="not known yet"),
+        pytest.param(configuration(b""), True, id="published"),
+    ],
+)
+def test_nobody_is_unready_for_a_webhook_that_is_not_there(document, ready):
+    one, _ = publisher(Server(document))
+    assert one.unready
+    asyncio.run(one.look())
+    assert (one.unready == "") == ready
+
+
+def test_who_is_asked_and_not_trusted_is_not_ready():
+    """A configuration that appears later, and that somebody keeps from being patched."""
+    server = Server(NotFound(CALL, "no"), *[Conflict(CALL, "no")] * 50)
+    one, _ = publisher(server)
+    asyncio.run(one.look())
+    assert one.unready == ""
+    server.document = configuration(b"")
+    asyncio.run(one.look())
+    assert "others keep changing" in one.unready
 
 
 def test_endless_conflicts_end():

@@ -2,13 +2,13 @@
 
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from muster.telemetry import MOST_QUEUES, OTHER, Labels, Log, Metrics
+from muster.telemetry import MOST_ALIKE, MOST_QUEUES, OTHER, SILENT, Labels, Log, Metrics
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123_000, tzinfo=UTC)
 HOSTILE = [
@@ -193,3 +193,48 @@ def test_hostile_labels_stay_one_line():
     text = generate_latest(metrics.registry).decode()
     (family,) = [one for one in text_string_to_metric_families(text) if one.name == "muster_binds"]
     assert family.samples[0].labels == {"code": 'a"\n# HELP x\\'}
+
+
+def test_the_same_warning_is_written_so_often_a_minute_and_the_next_says_how_many_were_not():
+    """A right that is withdrawn, or a webhook that fails, does not flood whoever keeps the log."""
+    stream, moment = io.StringIO(), [NOW]
+    one = Log(stream, human=False, now=lambda: moment[0])
+    for number in range(500):
+        one.having(decision=str(number)).warning("a bind was refused", pod=f"p-{number}")
+        one.info("bound")
+    one.error("another matter")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["message"] for line in lines].count("a bind was refused") == MOST_ALIKE
+    assert [line["message"] for line in lines].count("bound") == 500
+    assert lines[-1]["message"] == "another matter"
+    moment[0] += timedelta(seconds=61)
+    one.warning("a bind was refused", pod="q")
+    one.warning("a bind was refused", pod="r")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()][-2:]
+    assert [line.get("unwritten") for line in lines] == [500 - MOST_ALIKE, None]
+
+
+def test_what_is_not_written_is_counted_and_many_messages_cost_no_memory():
+    counted = []
+    one = Log(io.StringIO(), human=False, now=lambda: NOW, count=counted.append)
+    for number in range(5_000):
+        one.warning(f"message {number}")
+        one.warning("the same")
+    assert len(counted) == 10_000
+    assert len(one._flood._minutes) <= 501
+
+
+def test_a_clock_that_is_set_back_silences_nobody():
+    stream, moment = io.StringIO(), [NOW]
+    one = Log(stream, human=False, now=lambda: moment[0])
+    for _ in range(MOST_ALIKE):
+        one.warning("w")
+    moment[0] -= timedelta(hours=3)
+    one.warning("w")
+    assert len(stream.getvalue().splitlines()) == MOST_ALIKE + 1
+
+
+def test_the_silent_log_writes_nowhere():
+    SILENT.having(decision="x").error("nobody hears this")
+    SILENT.as_logger("aiohttp").error("nor this")
+    assert not SILENT.would("error")

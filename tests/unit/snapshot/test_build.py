@@ -391,6 +391,24 @@ def test_queues_change_without_touching_gangs():
     assert second.gangs[0] is first.gangs[0]
 
 
+RACKED = group(minMember=1, topologyConstraint={"requiredTopologyLevel": "rack"})
+
+
+def test_a_podgroup_is_judged_anew_when_it_says_something_else():
+    """Its spec, or an annotation that its tree follows from; not when a pod comes."""
+    world = World()
+    builder = Builder(world)
+    annotated = with_metadata(RACKED, annotations={"kai.scheduler/topology": "t"})
+    seen = []
+    for document in (node("n", 8), RACKED, annotated, group(minSubGroup=2), RACKED, pod("p")):
+        apply(world, document)
+        seen += builder.build(0).gangs
+    trees = [gang.tree.nodes[0].constraint for gang in seen]
+    assert [one and one.topology for one in trees] == ["", "t", None, "", ""]
+    assert [any(issue.code == "Invalid" for issue in gang.held) for gang in seen] == [False, False, True, False, False]
+    assert seen[4].tree is seen[3].tree
+
+
 NOT_READY = {"conditions": [{"type": "Ready", "status": "False"}], "allocatable": {GPU: "8", "cpu": "64"}}
 
 
@@ -408,6 +426,8 @@ CHANGES = st.lists(
             *((pod("p", on=on, gang=gang), 0) for on in ("", "n", "m") for gang in ("", "g", "h")),
             *((pod("p"), 1), (budget("web"), 0), (budget("web"), 1), (budget("web", disruptionsAllowed=3), 0)),
             *((with_metadata(pod("q", on="n"), labels={"app": "web"}), 0), (budget("db", disruptionsAllowed=1), 0)),
+            *((group(minMember=2), 0), (group(minSubGroup=2), 0), (RACKED, 0)),
+            (with_metadata(RACKED, annotations={"kai.scheduler/topology": "t"}), 0),
         ]
     ),
     max_size=12,
@@ -429,6 +449,7 @@ def test_step_by_step_is_all_at_once(changes, seen):
     assert found.queues.quota.tolist() == expected.queues.quota.tolist()
     assert found.capacity == expected.capacity
     assert [gang.held for gang in found.gangs] == [gang.held for gang in expected.gangs]
+    assert [gang.tree for gang in found.gangs] == [gang.tree for gang in expected.gangs]
     assert [allowances(found, gang) for gang in found.gangs] == [allowances(expected, gang) for gang in expected.gangs]
 
 

@@ -27,7 +27,8 @@ from muster.api.model import Condition, Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueResource, QueueResources, QueueSpec, QueueStatus
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Room
-from muster.snapshot.world import State, World, allocatable_of, shape_of, state_of
+from muster.snapshot.templates import shape_of
+from muster.snapshot.world import State, World, allocatable_of, state_of
 
 SOME_TIME = datetime(2026, 1, 31, tzinfo=UTC)
 GONE = {"deletion_timestamp": SOME_TIME}

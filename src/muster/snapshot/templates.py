@@ -1,0 +1,73 @@
+"""What a pod's spec comes to, found once for all pods that are made from one template, and kept once."""
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from muster.api.cluster import Pod, PodSpec
+from muster.errors import BadObject
+from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, unsupported_fields
+
+Port = tuple[str, str, int]
+# Templates that nobody uses any more are forgotten when there are so many.
+_MOST_TEMPLATES = 10_000
+
+
+class Template(NamedTuple):
+    """A spec without its node, and what follows from it; `problem` says why its pods can't be placed at all."""
+
+    spec: PodSpec
+    request: Request
+    shape: bytes
+    ports: tuple[Port, ...]
+    problem: str
+    unsupported: tuple[str, ...]
+
+
+class Templates:
+    """Specs by what they say. Pods of a mirror share theirs: there are many pods and few templates."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Template] = {}
+
+    def of(self, spec: PodSpec) -> Template:
+        """The template of a spec, wherever its pod is."""
+        bare = structs.replace(spec, node_name="") if spec.node_name else spec
+        key = msgspec.json.encode(bare)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_TEMPLATES:
+                self._known.clear()
+            found = self._known[key] = _template(bare)
+        return found
+
+    def shared(self, pod: Pod, template: Template) -> Pod:
+        """The same pod, with the spec that all pods of the template share as far as they can."""
+        node = pod.spec.node_name
+        return structs.replace(pod, spec=structs.replace(template.spec, node_name=node) if node else template.spec)
+
+
+def _template(spec: PodSpec) -> Template:
+    problem = ""
+    try:
+        request = request_of(spec)
+    except BadObject as unread:
+        request, problem = {PODS: 1}, unread.message
+    pod = Pod(spec=spec)
+    ports = tuple(host_ports_of(spec))
+    return Template(spec, request, shape_of(pod, request), ports, problem, tuple(unsupported_fields(pod)))
+
+
+def shape_of(pod: Pod, request: Request) -> bytes:
+    """All that matters of a pod for placement, as a key: pods of one shape are interchangeable."""
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    seen = (
+        sorted(request.items()),
+        sorted(spec.node_selector.items()),
+        affinity,
+        spec.tolerations,
+        host_ports_of(spec),
+    )
+    return msgspec.json.encode(seen)

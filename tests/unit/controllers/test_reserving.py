@@ -1,0 +1,63 @@
+"""Room is reserved before anybody goes for it: what was evicted for stands in the cluster, whoever plans next."""
+
+import asyncio
+
+import pytest
+
+from muster.kube.transport import Unanswered
+from unit.controllers.playground import FOR_EVER, Server, running, until
+from unit.controllers.test_loop import HIGH, gang, is_whole, nodes, played, told
+from unit.kube.playing import refusal
+
+
+def crowded() -> Server:
+    """One gang runs and a more important one is to come."""
+    server = Server()
+    server.play(nodes(2) | gang("low", 2))
+    server.put(HIGH)
+    return server
+
+
+@played
+async def test_nobody_is_evicted_before_the_room_is_reserved():
+    """However long the reservation takes."""
+    server = crowded()
+    async with running(server):
+        await until(told(server, "low"))
+        server.fail("patch", "high-1", plural="pods", wait_s=7.0, done=True)
+        server.play(gang("high", 2, priorityClassName="high"))
+        await until(lambda: is_whole(server, "high"), 120)
+    verbs = [(ask.verb, ask.key[1]) for ask in server.done]
+    first = verbs.index(("evict", "low-0")), verbs.index(("evict", "low-1"))
+    assert max(verbs.index(("patch", "high-0")), verbs.index(("patch", "high-1"))) < min(first)
+
+
+@pytest.mark.parametrize("says", [refusal(403, "Forbidden"), refusal(500), Unanswered("the connection broke")])
+@played
+async def test_nobody_is_evicted_for_room_that_cannot_be_reserved(says):
+    """Nor is it asked for without end; and when it can be again, all goes on."""
+    server = crowded()
+    async with running(server):
+        await until(told(server, "low"))
+        server.fail("patch", "high-1", plural="pods", times=FOR_EVER, says=says)
+        server.play(gang("high", 2, priorityClassName="high"))
+        await asyncio.sleep(300)
+        assert server.count("evict") == 0
+        assert server.count("patch", "list") < 600
+        server.faults.clear()
+        await until(lambda: is_whole(server, "high"), 310)
+
+
+@played
+async def test_a_process_that_dies_after_its_evictions_leaves_the_room_to_whom_it_was_for():
+    """The next one finds the nominations, not only free nodes: an equal that came earlier in the alphabet waits."""
+    server = crowded()
+    async with running(server) as first:
+        await until(told(server, "low"))
+        server.play(gang("high", 2, priorityClassName="high"))
+        await until(lambda: server.count("evict") == 2)
+        first.dead = True
+    server.play(gang("also", 2, priorityClassName="high"))
+    async with running(server):
+        await until(lambda: is_whole(server, "high"), 120)
+    assert not any(server.nodes_of("also").values())

@@ -61,6 +61,31 @@ class GroupingConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     expressions: Annotated[ExpressionLimits, note("What expressions may cost.")] = ExpressionLimits()
 
 
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What `muster run` writes about itself."""
+
+    level: Annotated[
+        str, note("The least important lines that are written.", enum=["debug", "info", "warning", "error"])
+    ] = "info"
+    format: Annotated[
+        str,
+        note("auto is text on a terminal and json elsewhere: one object a line.", enum=["auto", "json", "text"]),
+    ] = "auto"
+
+
+class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The admission webhook of `muster run`."""
+
+    certificate: Annotated[
+        str,
+        note(
+            "A file with the serving certificate (PEM), read again when it changes. Empty: muster makes its own.",
+            maxLength=4096,
+        ),
+    ] = ""
+    key: Annotated[str, note("The file with its private key.", maxLength=4096)] = ""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Everything that can be set."""
 
@@ -75,6 +100,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     search: Annotated[SearchConfig, note("What a search may cost.")] = SearchConfig()
     grouping: Annotated[GroupingConfig, note("How workloads become gangs.")] = GroupingConfig()
     validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
+    log: Annotated[LogConfig, note("What muster run writes about itself.")] = LogConfig()
+    webhook: Annotated[WebhookConfig, note("The admission webhook of muster run.")] = WebhookConfig()
     input: Annotated[Limits, note("What is read at most.")] = Limits()
 
 

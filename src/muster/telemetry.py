@@ -30,6 +30,8 @@ MOST_ALIKE: Final = 10
 _LIMITED: Final = LEVELS.index("warning")
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_MESSAGES: Final = 500
+# The same levels in the standard library, and one above them all.
+_STANDARD: Final = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1)
 _RESERVED: Final = frozenset({"time", "level", "message"})
 
 # Seconds: a cycle or a bind takes milliseconds, a gang may wait for days.
@@ -148,7 +150,9 @@ class Metrics:
 
     def label(self, name: str, value: object) -> str:
         """The value of a label that is no queue: an HTTP code, a cause, an interface."""
-        return self._values.setdefault(name, Labels(MOST_QUEUES if name == "ri" else MOST_VALUES)).of(value)
+        if name not in self._values:
+            self._values[name] = Labels(MOST_QUEUES if name == "ri" else MOST_VALUES)
+        return self._values[name].of(value)
 
     def keep_queues(self, names: Iterable[str]) -> None:
         """These queues exist. Those that do not any more give their labels, and what was counted of them, free."""
@@ -244,7 +248,7 @@ class Log:
 
     def as_logger(self, name: str) -> logging.Logger:
         """For libraries that want a logger of the standard library. It is nobody else's, and known to nobody else."""
-        logger = logging.Logger(name, (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)[self._least])
+        logger = logging.Logger(name, _STANDARD[self._least])
         logger.addHandler(_Handler(self))
         return logger
 

@@ -337,7 +337,30 @@ async def _webhook(patient: Patient) -> list[Finding]:
     for webhook in found:
         ready = await _ready(patient.client, part(webhook, "clientConfig", "service"))
         findings += check_webhook(webhook, ready, datetime.now(UTC))
-    return findings
+    answers = await _answers(patient.client)
+    return [*findings, answers] if answers is not None else findings
+
+
+async def _answers(client: Client) -> Finding | None:
+    """Whether a PodGroup could be written now, by rehearsing it: the API server asks the webhook as it always does.
+
+    None: that may not be tried, or there are no PodGroups.
+    """
+    metadata = {"generateName": "muster-doctor-", "namespace": "default"}
+    tried = {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.name,
+        "metadata": metadata,
+        "spec": {"minMember": 1},
+    }
+    try:
+        await client.rehearse(POD_GROUP, "default", tried)
+    except (Forbidden, NotFound):
+        return None
+    except ApiError as error:
+        hint = "look at the log of muster run; kubectl delete validatingwebhookconfiguration muster does without it"
+        return Finding("webhook answers", FAIL, f"no PodGroup can be written: {error.message}", hint)
+    return Finding("webhook answers", OK, "a PodGroup could be written now (tried without writing it)")
 
 
 async def _ready(client: Client, service: Document) -> int | None:

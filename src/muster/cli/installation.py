@@ -24,6 +24,7 @@ from muster.cli.roles import (
     user_roles,
     webhook_access,
 )
+from muster.config import variable_of
 
 NAMESPACE = "muster-system"
 IMAGE = f"muster:{__version__}"
@@ -216,6 +217,7 @@ def _container(wishes: Wishes) -> Document:
         "env": [
             {"name": "MUSTER_CONFIG", "value": f"{CONFIG_FOLDER}/{CONFIG_FILE}"},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            *(_certificate_files() if wishes.cert_manager else ()),
         ],
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
@@ -236,6 +238,12 @@ def _container(wishes: Wishes) -> Document:
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 (a volume of this pod alone)
         ],
     }
+
+
+def _certificate_files() -> list[Document]:
+    """Where cert-manager's certificate is: it is waited for, and muster does not make one of its own meanwhile."""
+    named = {"webhook.certificate": "tls.crt", "webhook.key": "tls.key"}
+    return [{"name": variable_of(key), "value": f"{CERTIFICATE_FOLDER}/{file}"} for key, file in named.items()]
 
 
 def _probe(path: str, period_s: int, failures: int) -> Document:

@@ -2,8 +2,9 @@
 
 import os
 import socket
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,13 @@ def address_of(option: str, text: str) -> Address | None:
     return host.strip("[]"), int(port)
 
 
+class Answering(NamedTuple):
+    """A webhook that is served: what has to run beside it, and the check that says whether it can be trusted."""
+
+    beside: list[Callable[[], Coroutine[Any, Any, None]]]
+    check: Check
+
+
 class Serving(NamedTuple):
     """What the servers need."""
 
@@ -42,39 +50,54 @@ class Serving(NamedTuple):
     config: Config
     metrics: Metrics
     log: Log
+    # Whether the world was seen: before, an object is not judged by what is not there.
+    is_known: Callable[[], bool]
 
-    async def status(self, stack: AsyncExitStack, address: Address, ready: list[Check]) -> None:
+    async def status(self, stack: AsyncExitStack, address: Address, alive: list[Check], ready: list[Check]) -> None:
         """`/livez`, `/readyz` and `/metrics`, until the stack unwinds."""
-        await stack.enter_async_context(listening(status_app(self.metrics, ready=ready), *address, self.log))
+        app = status_app(self.metrics, alive=alive, ready=ready)
+        await stack.enter_async_context(listening(app, *address, self.log))
 
-    async def webhook(
-        self, stack: AsyncExitStack, address: Address, namespace: str
-    ) -> Iterator[Coroutine[Any, Any, None]]:
-        """The webhook, until the stack unwinds; gives what has to run meanwhile.
+    async def webhook(self, stack: AsyncExitStack, address: Address, namespace: str) -> Answering:
+        """The webhook, until the stack unwinds.
 
-        Certificates come from the files of cert-manager if they are there, else each replica signs its own and adds
-        its authority to the webhook's configuration.
+        Certificates come from files if some are named or mounted, else each replica signs its own and adds its
+        authority to the webhook's configuration.
         """
-        clock, folder = self.client.clock, Path(CERTIFICATE_FOLDER)
-        running: list[Coroutine[Any, Any, None]] = []
+        clock = self.client.clock
+        beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         source: FromFiles | SelfSigned
-        if (folder / "tls.crt").exists():
-            source = FromFiles(folder / "tls.crt", folder / "tls.key")
+        publisher: Publisher | None = None
+        files = _files(self.config)
+        if files is not None:
+            source = FromFiles(*files)
         else:
             names = [*service_names(WEBHOOK_SERVICE, namespace), address[0] or "127.0.0.1"]
             source = SelfSigned(names, os.environ.get("POD_NAME") or socket.gethostname())
-            running.append(Publisher(self.client, NAME, source, clock, self.log).run())
+            publisher = Publisher(self.client, NAME, source, clock, self.log)
+            beside.append(publisher.run)
         served = Served(source, clock.wall())
-        app = webhook_app(Webhook(self._contexts(), metrics=self.metrics, log=self.log, clock=clock))
+
+        def problem() -> str:
+            return served.trouble(clock.wall()) or (publisher.unready if publisher is not None else source.problem)
+
+        unknown = admission_context(Context(settings=self.config.validation), self.config.grouping.expressions)
+        asked = Webhook(self._contexts(), metrics=self.metrics, log=self.log, clock=clock, unknown=unknown)
+        app = webhook_app(asked)
         await stack.enter_async_context(listening(app, *address, self.log, served.context))
-        return iter([*running, keep_fresh(served, clock, self.log, self.metrics)])
+        # Whether it is trusted is for the publisher to say.
+        problem_at = served.problem if publisher is None else served.trouble
+        beside.append(partial(keep_fresh, served, clock, self.log, self.metrics, problem_at=problem_at))
+        return Answering(beside, Check("webhook", problem))
 
     def _contexts(self) -> Callable[[], Context | None]:
         """What the world says, as copies that stay as they are while somebody reads them in a thread."""
         kept: list[tuple[Any, Context]] = []
 
-        def now() -> Context:
+        def now() -> Context | None:
             world = self.world
+            if not self.is_known():
+                return None
             parts = dict(world.topologies), dict(world.queues), frozenset(world.priority_classes)
             if not kept or kept[0][0] != parts:
                 context = Context(
@@ -88,3 +111,15 @@ class Serving(NamedTuple):
             return kept[0][1]
 
         return now
+
+
+def _files(config: Config) -> tuple[Path, Path] | None:
+    """The files of the certificate and its key: those that the configuration names, or those that are mounted."""
+    named = config.webhook.certificate, config.webhook.key
+    if any(named) and not all(named):
+        lacking = "webhook.key" if named[0] else "webhook.certificate"
+        raise UsageError(f"{lacking} is not set", "a certificate needs its key: name both files, or neither")
+    if any(named):
+        return Path(named[0]), Path(named[1])
+    folder = Path(CERTIFICATE_FOLDER)
+    return (folder / "tls.crt", folder / "tls.key") if (folder / "tls.crt").exists() else None

@@ -311,12 +311,16 @@ class Served:
         return self._loaded
 
     def problem(self, now: datetime.datetime) -> str:
-        """For the readiness check: nothing to serve, served too long, or what the source says."""
+        """Nothing to serve, served too long, or what the source says."""
+        return self.trouble(now) or self._source.problem
+
+    def trouble(self, now: datetime.datetime) -> str:
+        """What is wrong with what is served, whatever comes next: nothing is, or it is over, or can't be used."""
         if self._loaded is None:
             return self._source.problem or self._problem or "there is no certificate to serve"
         if now >= self._loaded.not_after:
             return f"the certificate ended at {self._loaded.not_after:%Y-%m-%dT%H:%M:%SZ}"
-        return self._problem or self._source.problem
+        return self._problem
 
     def refresh(self, now: datetime.datetime) -> bool:
         """Takes what the source has. True when something new is served. A pair that TLS refuses is not taken."""
@@ -371,15 +375,19 @@ async def keep_fresh(
     *,
     every_s: float = 10.0,
     renewed: Callable[[], None] = lambda: None,
+    problem_at: Callable[[datetime.datetime], str] | None = None,
 ) -> None:
-    """Looks after the certificate, for ever. A change and a problem are logged once each."""
+    """Looks after the certificate, for ever. A change and a problem are logged once each.
+
+    `problem_at` says what counts as one; else everything does.
+    """
     told = ""
     while True:
         try:
             if served.refresh(clock.wall()) and served.pair is not None:
                 log.info("a new serving certificate is in use", until=served.pair.not_after)
                 renewed()
-            problem = served.problem(clock.wall())
+            problem = (problem_at or served.problem)(clock.wall())
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         if served.pair is not None:

@@ -1,6 +1,12 @@
-"""What follows from a Plan as numbers, how late the event loop is, and `/metrics`."""
+"""What follows from a Plan as numbers, how late the event loop is, and `/metrics`.
+
+What a cycle did is counted with each plan, which costs next to nothing. How things stand is looked at about once a
+second, beside the cycles, and only when there was a new plan.
+"""
 
 import math
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 
 import numpy as np
 from aiohttp import web
@@ -9,13 +15,113 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from muster.api.tree import NONE
 from muster.decisions.words import foremost
+from muster.errors import Call
 from muster.kube.clock import Clock
-from muster.plan.outcome import Outcome, Plan
+from muster.plan.outcome import Action, Eviction, Outcome, Placement, Plan
 from muster.snapshot.queues import CHARGES, UNLIMITED, charge_of
 from muster.telemetry import Metrics
 
+# So many gangs are looked at before others have their turn.
+_STEP = 250
 # From the base units of a snapshot to those of Prometheus: cores, bytes, devices.
 _PER_UNIT = {"cpu": 1_000, "memory": 1, "gpu": 1}
+
+
+class Observer:
+    """Looks at plans. `planned` is told of each; `run` beside it."""
+
+    def __init__(self, metrics: Metrics, clock: Clock, every_s: float = 1.0) -> None:
+        self._metrics, self._clock, self._every_s = metrics, clock, every_s
+        self._latest: Plan | None = None
+
+    def planned(self, plan: Plan) -> None:
+        """A cycle ended with this plan."""
+        observe_cycle(self._metrics, plan)
+        self._latest = plan
+
+    async def run(self) -> None:
+        """For ever; the last plan before a quiet time is looked at too."""
+        last_s = self._clock.now_s()
+        while True:
+            await self._clock.sleep(self._every_s)
+            now_s = self._clock.now_s()
+            elapsed_s, last_s = now_s - last_s, now_s
+            plan, self._latest = self._latest, None
+            if plan is not None:
+                for _ in _observing(self._metrics, plan, elapsed_s):
+                    # A plan does not change any more: others may go on in between.
+                    await self._clock.sleep(0)
+            else:
+                self._metrics.observe_partial(None, elapsed_s)
+
+
+def observe_cycle(metrics: Metrics, plan: Plan) -> None:
+    """Counts what a cycle did: attempts, gangs whose wait is over, and what must never happen."""
+    snapshot = plan.snapshot
+    for verdict, times in Counter(one.verdict.value for one in plan.outcomes.tried.values()).items():
+        metrics.schedule_attempts.labels(verdict).inc(times)
+    bound: dict[int, list[Placement]] = {}
+    for placement in plan.placements:
+        if not placement.nominated:
+            bound.setdefault(placement.gang, []).append(placement)
+    leaving = {(one.gang, one.leaf, one.pod) for one in plan.evictions}
+    waits: dict[str, list[int]] = {}
+    scattered = 0
+    for number, placements in bound.items():
+        gang = snapshot.gangs[number]
+        if not gang.started_ns and not gang.placed and plan.outcomes[number].satisfied:
+            waits.setdefault(metrics.queues.known(gang.queue), []).append(gang.created_ns)
+        if gang.holds:
+            scattered += sum(_scattered(plan, number, placements, leaving))
+    metrics.topology_violations.inc(scattered)
+    for queue, created in waits.items():
+        wait = metrics.gang_wait.labels(queue)
+        for since_ns in created:
+            wait.observe(max(0, snapshot.now_ns - since_ns) / 10**9)
+    lost: dict[int, list[Eviction]] = {}
+    for one in plan.evictions:
+        if one.action != Action.STALE:
+            lost.setdefault(one.gang, []).append(one)
+    for number, evictions in lost.items():
+        metrics.core_evictions.inc(_core_pods(plan, number, evictions))
+
+
+def _scattered(
+    plan: Plan, number: int, placements: Sequence[Placement], leaving: Set[tuple[int, int, int]]
+) -> Iterator[bool]:
+    """Per required level of a gang: whether what is bound now lies outside of one domain."""
+    gang = plan.snapshot.gangs[number]
+    for hold in gang.holds:
+        if hold.required == NONE:
+            continue
+        domain_of = plan.snapshot.topologies[hold.topology].levels[hold.required].domain_of
+        new = {node for one in placements if gang.waiting[one.batch].leaf in hold.leaves for node in one.nodes}
+        there = {
+            node
+            for leaf in hold.leaves
+            if leaf in gang.placed
+            for at, node in enumerate(gang.placed[leaf].nodes)
+            if node != NONE and (number, leaf, at) not in leaving
+        }
+        yield bool(new) and (len({int(domain_of[one]) for one in new | there}) > 1 or NONE in domain_of[list(new)])
+
+
+def _core_pods(plan: Plan, number: int, evictions: Sequence[Eviction]) -> int:
+    """Pods that go although nothing of their gang may go, or although it falls below its minimum by that."""
+    gang = plan.snapshot.gangs[number]
+    if gang.is_preemptible:
+        return 0
+    if gang.is_firm:
+        return len(evictions)
+    was = gang.recorded[0] if gang.recorded else None
+    return len(evictions) if was is not None and was.satisfied and not plan.outcomes[number].satisfied else 0
+
+
+def observe_call(metrics: Metrics, call: Call, status: int, seconds: float) -> None:
+    """Counts an answer of the API server, if it is one to a bind. For `Client.observe`."""
+    if call.resource == "pods/binding":
+        metrics.binds.labels(metrics.label("code", status)).inc()
+        metrics.bind_duration.observe(max(0.0, seconds))
 
 
 def observe_plan(metrics: Metrics, plan: Plan, elapsed_s: float = 0.0) -> None:
@@ -23,13 +129,20 @@ def observe_plan(metrics: Metrics, plan: Plan, elapsed_s: float = 0.0) -> None:
 
     A gang whose queue is not there counts in the queue `other`: anybody can write any name into a PodGroup.
     """
+    for _ in _observing(metrics, plan, elapsed_s):
+        pass
+
+
+def _observing(metrics: Metrics, plan: Plan, elapsed_s: float) -> Iterator[None]:
+    """The same in small steps."""
     metrics.keep_queues(plan.snapshot.queues.names)
-    _observe_gangs(metrics, plan, elapsed_s)
+    yield from _observe_gangs(metrics, plan, elapsed_s)
     _observe_queues(metrics, plan)
+    yield
     _observe_room(metrics, plan)
 
 
-def _observe_gangs(metrics: Metrics, plan: Plan, elapsed_s: float) -> None:
+def _observe_gangs(metrics: Metrics, plan: Plan, elapsed_s: float) -> Iterator[None]:
     snapshot = plan.snapshot
     pending: dict[tuple[str, ...], float] = {}
     partial = 0
@@ -37,7 +150,9 @@ def _observe_gangs(metrics: Metrics, plan: Plan, elapsed_s: float) -> None:
     leaving = {one.gang for one in plan.evictions}
     # A gang without any pod waits for them all.
     empty = (number for number, gang in enumerate(snapshot.gangs) if not gang.placed and not gang.waiting)
-    for number in sorted({*snapshot.waiting, *snapshot.broken, *leaving, *empty}):
+    for at, number in enumerate(sorted({*snapshot.waiting, *snapshot.broken, *leaving, *empty}), start=1):
+        if at % _STEP == 0:
+            yield
         outcome = plan.outcomes[number]
         if outcome.satisfied:
             continue
@@ -88,10 +203,14 @@ def _observe_room(metrics: Metrics, plan: Plan) -> None:
     found: dict[tuple[str, ...], float] = {}
     columns = [(at, charge_of(name)) for at, name in enumerate(snapshot.resources) if charge_of(name) != NONE]
     free = np.maximum(snapshot.free, 0)
+    nodes: list[int] = []
+    shapes: list[int] = []
     for placement in plan.placements:
         if not placement.nominated:
-            shape = snapshot.gangs[placement.gang].waiting[placement.batch].shape
-            np.subtract.at(free, list(placement.nodes), snapshot.asks[shape])
+            nodes += placement.nodes
+            shapes += [snapshot.gangs[placement.gang].waiting[placement.batch].shape] * len(placement.nodes)
+    if nodes:
+        np.subtract.at(free, nodes, snapshot.asks[shapes])
     np.maximum(free, 0, out=free)
     metrics.levels.keep(label for one in snapshot.topologies for label in one.labels)
     for topology in snapshot.topologies:

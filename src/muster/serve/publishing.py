@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from muster.errors import ApiError, BadObject, Conflict, Invalid, NotFound
+from muster.errors import ApiError, BadObject, Conflict, Forbidden, Invalid, NotFound
 from muster.kube.client import JSON_PATCH, Client
 from muster.kube.clock import Clock
 from muster.kube.resources import Resource
@@ -78,11 +78,20 @@ class Publisher:
         self._clock, self._log = clock, log
         self._every_s, self._settle_s = every_s, settle_s
         self._problem = "the webhook configuration was not looked at yet"
+        # Whether there is, as far as we can know, nobody who could ask this replica and not trust it.
+        self._unasked = False
 
     @property
     def problem(self) -> str:
-        """For the readiness check: why API servers may not trust this replica; empty when they do."""
+        """Why API servers may not trust this replica; empty when they do."""
         return self._problem or self._source.problem
+
+    @property
+    def unready(self) -> str:
+        """For the readiness check: the same, if somebody may ask this replica. Without a configuration nobody does; and
+        one that we may not see is told about, but scheduling does not depend on it.
+        """
+        return "" if self._unasked else self.problem
 
     async def run(self) -> None:
         """For ever; a problem is logged once."""
@@ -100,12 +109,15 @@ class Publisher:
                 if await self._is_there():
                     self._problem = ""
                     return
+                self._unasked = False
             self._problem = f"others keep changing the ValidatingWebhookConfiguration {self._name}"
         except NotFound:
+            self._unasked = True
             self._problem = (
                 f"there is no ValidatingWebhookConfiguration {self._name}: apply what muster manifests prints"
             )
         except ApiError as error:
+            self._unasked = self._unasked or isinstance(error, Forbidden)
             self._problem = error.message + (f"; {error.hint}" if error.hint else "")
         except BadObject as error:
             self._problem = f"the ValidatingWebhookConfiguration {self._name} can't be read: {error.message}"
@@ -114,6 +126,7 @@ class Publisher:
         document = await self._client.get(CONFIGURATIONS, "", self._name)
         now = self._clock.wall()
         bundles = bundles_in(document)
+        self._unasked = not bundles
         if not bundles:
             self._source.seen(b"", now)
             return True

@@ -47,6 +47,8 @@ class Cluster:
         self.forbidden = set(forbidden)
         self.down = down
         self.who = 200
+        # What the webhook says when the server asks it; None: nothing is wrong.
+        self.webhook: Answer | None = None
         self.transport = Played(self.reply)
         self.reviews: list[dict[str, Any]] = []
 
@@ -108,6 +110,10 @@ class Cluster:
 
     def _review(self, request: Request) -> Answer:
         body = json.loads(request.body or b"{}")
+        if body["kind"] == "PodGroup":
+            assert request.params["dryRun"] == "All", "nothing is ever written"
+            refused = {"podgroups", "create podgroups"} & self.forbidden
+            return refusal(403, "Forbidden") if refused else self.webhook or answer(body, 201)
         if body["kind"] == "SelfSubjectReview":
             return answer({"status": {"userInfo": {"username": "alice"}}})
         self.reviews.append(body["spec"])

@@ -15,6 +15,7 @@ from muster.cli import live
 from muster.cli.checkup import check_expiry, check_webhook
 from muster.kube.rights import RIGHTS, WORKLOADS, asks
 from unit.cli.played import KUBECONFIG, Cluster, group, node, pod, thing
+from unit.kube.playing import answer, status
 
 NOW = datetime.now(UTC)
 
@@ -357,6 +358,26 @@ class TestWebhook:
     def test_that_is_asked_about_pods(self):
         one = {**webhook(authority(), ("pods",))["webhooks"][0], "configuration": "muster"}
         assert [found.state for found in check_webhook(one, 1, NOW)] == ["warn", "ok"]
+
+    def test_that_answers_is_tried_without_writing_anything(self, doctor):
+        found, done = doctor(healthy())
+        assert states(found)["webhook answers"] == ["ok"]
+        assert done.code == 0
+
+    def test_a_serving_certificate_that_expired_is_told_in_the_words_of_the_api_server(self, doctor):
+        words = 'failed calling webhook "objects.muster.dev": tls: x509: certificate has expired'
+        cluster = healthy()
+        cluster.webhook = answer(status(500, "InternalError", words), 500)
+        found, done = doctor(cluster)
+        (told,) = found["webhook answers"]
+        assert "certificate has expired" in told["message"]
+        assert (told["state"], done.code) == ("fail", 1)
+
+    def test_whoever_may_not_create_gangs_is_not_told_whether_it_answers(self, doctor):
+        cluster = healthy()
+        cluster.forbidden.add("create podgroups")
+        found, _ = doctor(cluster)
+        assert "webhook answers" not in found
 
     def test_none(self, doctor):
         found, done = doctor(without(healthy(), "ValidatingWebhookConfiguration"))

@@ -241,11 +241,12 @@ def test_no_right_is_wider_than_its_words():
     assert {verb for rule in workload_rules() for verb in rule["verbs"]} == READ
 
 
-def test_nothing_is_deleted_and_pods_are_not_created():
+def test_only_gangs_are_deleted_and_pods_are_not_created():
     users = one("ClusterRole", "muster-edit")["rules"]
-    assert not {"delete", "deletecollection", "update"} & {
-        verb for rule in rules() if rule not in users for verb in rule["verbs"]
-    }
+    ours = [rule for rule in rules() if rule not in users]
+    assert not {"deletecollection", "update"} & {verb for rule in ours for verb in rule["verbs"]}
+    deleted = {name for rule in ours if "delete" in rule["verbs"] for name in rule["resources"]}
+    assert deleted == {"podgroups"}
     assert granted("", "pods") == READ | {"patch"}
     assert granted("", "nodes") == READ
 
@@ -282,7 +283,7 @@ METHODS = {
 }  # fmt: skip
 RESOURCES = {
     "LEASE": ("coordination.k8s.io", "leases"), "EVENT": ("events.k8s.io", "events"), "PODS": ("", "pods"),
-    "POD": ("", "pods"),
+    "POD": ("", "pods"), "BRIEFLY": ("", "pods"),
     "CONFIGURATIONS": ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
     **{name: (kind.group, kind.plural) for name, kind in zip(
         ("POD_GROUP", "QUEUE", "RESOURCE_INTERFACE", "TOPOLOGY"), OUR_KINDS, strict=True)},
@@ -323,6 +324,18 @@ def test_every_call_of_the_client_is_allowed():
     assert ("patch", "coordination.k8s.io", "leases") in {call[1:] for call in calls}
     for where, verb, group, resource in calls:
         assert verb in granted(group, resource), f"{where} needs {verb} on {resource}.{group}"
+
+
+def test_what_cert_manager_makes_is_waited_for():
+    """Without that, a replica that starts before its certificate is there would make its own for good."""
+    container = one("Deployment", "muster", Wishes(cert_manager=True))["spec"]["template"]["spec"]["containers"][0]
+    given = {entry["name"]: entry.get("value") for entry in container["env"]}
+    loaded = load(environment={name: text for name, text in given.items() if name.startswith("MUSTER_WEBHOOK")})
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert loaded.config.webhook.certificate == f"{mounts['certificate']}/tls.crt"
+    assert loaded.config.webhook.key == f"{mounts['certificate']}/tls.key"
+    plain = one("Deployment", "muster")["spec"]["template"]["spec"]["containers"][0]
+    assert not [entry for entry in plain["env"] if entry["name"].startswith("MUSTER_WEBHOOK")]
 
 
 def test_the_catalog_can_be_read():

@@ -105,7 +105,8 @@ class Played:
     async def request(self, request: Request, timeout_s: float, max_bytes: int) -> Answer:
         self.requests.append(request)
         try:
-            return await asyncio.wait_for(self._whole(request), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await self._whole(request)
         except TimeoutError:
             raise Unanswered("no answer in time") from None
 
@@ -139,11 +140,14 @@ async def _idling(first: bytes, chunks: AsyncGenerator[bytes, None], idle_s: flo
     yield first
     while True:
         try:
-            yield await asyncio.wait_for(anext(chunks), idle_s)
+            # Not wait_for: that loses a cancellation which comes together with the result.
+            async with asyncio.timeout(idle_s):
+                chunk = await anext(chunks)
         except StopAsyncIteration:
             return
         except TimeoutError:
             raise Unanswered("silence") from None
+        yield chunk
 
 
 def playing(transport: Any, clock: Any = None, *, jitter: float = 1.0, **limits: Any) -> Client:

@@ -190,11 +190,41 @@ def test_every_answer_is_observed():
 
     async def run():
         client = playing(scripted(refusal(500), LOST, answer(thing("x", 1))))
-        client._observe = lambda call, code, seconds: seen.append((call.verb, call.resource, code, seconds))
+        client.observe = lambda call, code, seconds: seen.append((call.verb, call.resource, code, seconds))
         await client.get(THINGS, "a", "x")
 
     virtually(run())
     assert seen == [("get", "things", 500, 0.0), ("get", "things", 0, 0.0), ("get", "things", 200, 0.0)]
+
+
+def test_a_guard_is_asked_before_each_write_and_what_it_refuses_is_never_sent():
+    """Also of those that waited for their place: ten binds, one at a time, and in the middle we lead no more."""
+    asked_about, sent = [], []
+
+    async def guard(call):
+        asked_about.append(call.name)
+        return "" if len(asked_about) <= 4 else "somebody else leads"
+
+    async def answered(request):
+        sent.append(request.path)
+        await asyncio.sleep(1.0)
+        return answer({})
+
+    async def run():
+        client = playing(Played(answered), binds=1)
+        client.guard = guard
+        binds = (client.bind("a", f"p{number}", "u", "n") for number in range(10))
+        found = await asyncio.gather(*binds, return_exceptions=True)
+        await client.get(THINGS, "a", "x")
+        return found
+
+    found = virtually(run())
+    assert found[:4] == [None] * 4
+    assert {type(error) for error in found[4:]} == {errors.Unreachable}
+    assert {error.unknown for error in found[4:]} == {False}
+    assert "somebody else leads" in found[4].message
+    assert len(asked_about) == 10
+    assert len(sent) == 5
 
 
 def test_forbidden_names_the_verb_the_resource_and_the_namespace():

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from muster.api.cluster import Pod, PodSpec
+from muster.api.model import Metadata
+from muster.api.podgroup import PodGroup
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.snapshot.arrays import Gang, Snapshot
@@ -121,11 +123,7 @@ class Builder:
                     self._use(before.queue, -1)
                 self._waiting.discard(key)
                 continue
-            members = world.members.get(key, {}).values()
-            error, resting = world.invalid.get(key, ""), world.resting.get(key, "")
-            gang = self._gangs[key] = gang_of(key, group, members, error, around, resting)
-            # Asked of every gang in every cycle: found once, here.
-            _ = gang.is_broken
+            gang = self._gangs[key] = self._gang(key, group, around)
             (self._waiting.add if gang.waiting else self._waiting.discard)(key)
             if before is None:
                 self._keys = None
@@ -133,6 +131,20 @@ class Builder:
             elif before.queue != gang.queue:
                 self._use(before.queue, -1)
                 self._use(gang.queue, 1)
+
+    def _gang(self, key: Key, group: PodGroup, around: Surroundings) -> Gang:
+        """A defect of ours costs one gang its place in the plan, and is told; never the others."""
+        world = self._world
+        members, resting = world.members.get(key, {}).values(), world.resting.get(key, "")
+        try:
+            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, resting)
+            # Asked of every gang in every cycle: found once, here.
+            _ = gang.is_broken
+        except Exception as defect:
+            bare = PodGroup(metadata=Metadata(name=group.metadata.name, namespace=group.metadata.namespace))
+            error = f"this is a defect in muster: {type(defect).__name__}: {defect}"
+            gang = gang_of(key, bare, (), error, around, resting)
+        return gang
 
     def _use(self, queue: str, gangs: int) -> None:
         users = self._users.get(queue, 0)

@@ -5,11 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.tree import NONE
+from muster.snapshot import build as building
 from muster.snapshot.build import Builder, build
 from muster.snapshot.queues import UNLIMITED
 from muster.snapshot.world import World
 from oracle.engine import apply, world_of
 from oracle.instances import GPU, group, node, pod, topology
+from short_forms import documents_of
 
 QUEUE = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "team"}, "spec": {}}
 
@@ -488,3 +490,23 @@ def test_how_many_may_go_is_read_fresh():
     assert second.gangs[0] is first.gangs[0]
     apply(world, budget("web"), deleted=True)
     assert builder.build(0).gangs[0].placed[0].guards == ((),)
+
+
+def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch):
+    """It is told, its pods keep their room, and the others are planned."""
+    made = building.gang_of
+
+    def break_down(key, found, members, *rest):
+        if key[1] == "bad" and found.spec.min_member:
+            raise AssertionError("nobody thought of this")
+        return made(key, found, members, *rest)
+
+    monkeypatch.setattr(building, "gang_of", break_down)
+    things = {"nodes": [{"name": "n", "gpus": 2}], "gangs": {"bad": {"minMember": 1}, "good": {"minMember": 1}}}
+    pods = [{"gang": "bad", "name": "bad", "on": "n"}, {"gang": "good", "name": "good"}]
+    snapshot = snapshot_of(*documents_of({**things, "pods": pods}))
+    bad, good = snapshot.gangs
+    assert free(snapshot, "n", GPU) == 1
+    assert [one.code for one in bad.held] == ["Invalid"]
+    assert "a defect in muster: AssertionError: nobody thought of this" in bad.held[0].detail
+    assert (good.held, len(good.waiting)) == ((), 1)

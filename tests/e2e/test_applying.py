@@ -119,15 +119,11 @@ def deployment(name: str, chance: random.Random) -> dict[str, Any]:
             "name": container,
             "image": chance.choice("xy"),
             **({"env": [{"name": n, "value": chance.choice("12")} for n in chance.sample("ABC", 2)]} if env else {}),
-            **(
-                {"ports": [{"containerPort": chance.choice([80, 81]), "protocol": chance.choice(["TCP", "UDP"])}]}
-                if p
-                else {}
-            ),
+            **({"ports": [{"containerPort": port, "protocol": chance.choice(["TCP", "UDP"])}]} if port else {}),
             **({"resources": {"limits": {"cpu": chance.choice(["1", "2"])}}} if env else {}),
         }
         for container in chance.sample(["a", "b", "c"], chance.randrange(1, 3))
-        for env, p in [(chance.random() < 0.5, chance.random() < 0.5)]
+        for env, port in [(chance.random() < 0.5, chance.choice([0, 80, 81]))]
     ]
     more = {
         "nodeSelector": {chance.choice("ab"): chance.choice("xy")},
@@ -148,7 +144,7 @@ def test_the_owners_of_a_built_in_kind_are_those_of_the_real_server(plane: Contr
     chance = random.Random(seed)  # noqa: S311
     schema = Schema.builtin("apps/v1", "Deployment")
     assert schema
-    name, current = f"fuzz-{seed}", None
+    name, current, compared = f"fuzz-{seed}", None, 0
     for number in range(STEPS):
         verb = "force" if current is None else chance.choice(["apply", "apply", "force", "force", "strategic"])
         manager, body = chance.choice(["alice", "bob", "carol"]), deployment(name, chance)
@@ -171,9 +167,11 @@ def test_the_owners_of_a_built_in_kind_are_those_of_the_real_server(plane: Contr
         except applying.Conflicts as refused:
             causes = refused.causes
         assert sorted((cause.message, cause.field) for cause in causes) == theirs, where
+        compared += 1
         if not causes:
             assert owners(mine) == owners(answer.body), where
             current = answer.body
+    assert compared > STEPS // 3, "most of the story was refused"
 
 
 def names(document: dict[str, Any]) -> list[Any]:

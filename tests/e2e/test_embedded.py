@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.plane import build, gate
+from e2e.plane import build, gate, stage
 from muster.embedded import objects
 from muster.embedded.http import Serving
 from muster.embedded.running import Running, keep_running
@@ -61,6 +61,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         assert done.returncode == code, f"kubectl {' '.join(map(str, args))}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
+    run.kubeconfig = folder / "config"  # type: ignore[attr-defined]
     try:
         run("apply", "-f", ROOT / "deploy" / "crds.yaml")
         run("wait", "--for=condition=Established", "--all", "crd", "--timeout=20s")
@@ -218,6 +219,54 @@ def test_jobs_run_to_their_end(kubectl: Kubectl) -> None:
     assert "2/2" in kubectl("get", "jobs", "-n", own)
     kubectl("delete", "job", "j", "-n", own)
     kubectl("wait", "-n", own, "--for=delete", "pods", "--all", "--timeout=20s")
+
+
+def test_short_forms_that_send_protobuf(kubectl: Kubectl) -> None:
+    kubectl("create", "namespace", "short")
+    kubectl("create", "job", "j", "--image=i", "-n", "short")
+    kubectl("create", "configmap", "m", "--from-literal=a=b", "-n", "short")
+    kubectl("create", "pdb", "b", "--selector=app=x", "--min-available=50%", "-n", "short")
+    kubectl("create", "priorityclass", "short-class", "--value=5")
+    assert kubectl("get", "configmap", "m", "-n", "short", "-o", "jsonpath={.data.a}") == "b"
+    assert kubectl("get", "job", "j", "-n", "short", "-o", "jsonpath={.spec.template.spec.restartPolicy}") == "Never"
+    assert kubectl("auth", "can-i", "list", "pods").strip() == "yes"
+    kubectl("apply", "-f", "-", stdin=pod("p", "short", "n2"))
+    kubectl("wait", "-n", "short", "--for=condition=Ready", "pod/p", "--timeout=20s")
+    drained = kubectl("drain", "n2", "--force", "--delete-emptydir-data", "--timeout=30s", "--pod-selector=app=p")
+    assert "evicting pod short/p" in drained
+    assert "NotFound" in kubectl("get", "pod", "p", "-n", "short", code=1)
+    kubectl("uncordon", "n2")
+
+
+def test_muster_places_a_gang_here_as_on_any_cluster(kubectl: Kubectl, tmp_path: Path) -> None:
+    own = space(kubectl, "gang")
+    kubectl("apply", "--server-side", "-f", "-", stdin=stage.muster("manifests", "--without", "webhook"))
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    gang = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": own},
+        "spec": {"minMember": 2, "queue": "q"},
+    }
+    limits = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
+    spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i", **limits}]}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"g-{row}", "namespace": own, "annotations": {"pod-group-name": "g"}},
+            "spec": spec,
+        }
+        for row in range(2)
+    ]
+    with stage.running(kubectl.kubeconfig, tmp_path):  # type: ignore[attr-defined]
+        kubectl(
+            "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [queue, gang, *pods]})
+        )
+        kubectl("wait", "-n", own, "--for=condition=Ready", "pod/g-0", "pod/g-1", "--timeout=60s")
+        kubectl("wait", "-n", own, "--for=jsonpath={.status.phase}=Scheduled", "pg/g", "--timeout=60s")
+    nodes = kubectl("get", "pods", "-n", own, "-o", "jsonpath={.items[*].spec.nodeName}").split()
+    assert sorted(nodes) == ["n1", "n2"]
 
 
 def test_cordon_and_scale(kubectl: Kubectl) -> None:

@@ -506,7 +506,7 @@ def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch):
     pods = [{"gang": "bad", "name": "bad", "on": "n"}, {"gang": "good", "name": "good"}]
     snapshot = snapshot_of(*documents_of({**things, "pods": pods}))
     bad, good = snapshot.gangs
-    assert free(snapshot, "n", GPU) == 1
+    assert free(snapshot, "n", "nvidia.com/gpu") == 1
     assert [one.code for one in bad.held] == ["Invalid"]
     assert "a defect in muster: AssertionError: nobody thought of this" in bad.held[0].detail
     assert (good.held, len(good.waiting)) == ((), 1)

@@ -263,7 +263,7 @@ def test_muster_places_a_gang_here_as_on_any_cluster(kubectl: Kubectl, tmp_path:
         kubectl(
             "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [queue, gang, *pods]})
         )
-        kubectl("wait", "-n", own, "--for=condition=Ready", "pod/g-0", "pod/g-1", "--timeout=60s")
+        kubectl("wait", "-n", own, "--for=condition=Ready", "pod/g-0", "pod/g-1", "--timeout=20s")
         kubectl("wait", "-n", own, "--for=jsonpath={.status.phase}=Scheduled", "pg/g", "--timeout=60s")
     nodes = kubectl("get", "pods", "-n", own, "-o", "jsonpath={.items[*].spec.nodeName}").split()
     assert sorted(nodes) == ["n1", "n2"]

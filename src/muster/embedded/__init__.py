@@ -1,8 +1,8 @@
 """An API server in this process, for the demo, the simulation and a playground.
 
-It knows nothing of the scheduler, so the demo cannot cheat: what it checks of our kinds is handed to it. The core has no
-sockets, no clock and no chance of its own: a `Request` goes into `server.Server`, an `Answer` comes out, and a simulation
-in virtual time runs the same code as the demo. docs/embedded.md says what differs from a real API server.
+It knows nothing of the scheduler, so the demo cannot cheat: what it checks of our kinds is handed to it. The core has
+no sockets, no clock and no chance of its own: a `Request` goes into `server.Server`, an `Answer` comes out, and a
+simulation in virtual time runs the same code as the demo. docs/embedded.md says what differs from a real API server.
 
 Below the server: documents and their rules (`objects`), the versioned `store` and its `journal`, `schema`, `selectors`,
 `patching` and `applying`. The server: `kinds`, `writing`, `reading`, `deleting`, `pods`, `garbage`, `discovery`,

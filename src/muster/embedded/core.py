@@ -1,0 +1,149 @@
+"""What every part of the server works with: the store, the kinds, time and chance as parameters, and who may object."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from muster.embedded.exchange import Request, Said
+from muster.embedded.kinds import Kinds, Resource
+from muster.embedded.objects import timestamp
+from muster.embedded.refusals import Cause
+from muster.embedded.schema import Check
+from muster.embedded.store import Key, Store
+
+Document = dict[str, Any]
+
+
+class Verdict(NamedTuple):
+    """What a review says: nothing against it, or why not. Warnings are shown to the client in either case."""
+
+    refusal: str = ""
+    warnings: Sequence[str] = ()
+    status: int = 403
+    reason: str = "Forbidden"
+    causes: Sequence[Cause] = ()
+
+
+# (CREATE, UPDATE or DELETE; the document, or what is deleted; what it replaces) -> verdict. What a webhook would do.
+Review = Callable[[str, Document | None, Document | None], Verdict]
+
+
+class Target(NamedTuple):
+    """What the path of a request names."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Where the store keeps it."""
+        return Key(self.resource.stored, self.namespace if self.resource.namespaced else "", self.name)
+
+
+class Options(NamedTuple):
+    """What the query of a write says."""
+
+    dry_run: bool = False
+    manager: str = "unknown"
+    validation: str = "Warn"
+    force: bool = False
+
+
+@dataclass
+class Core:
+    """Shared by all parts of one server."""
+
+    store: Store
+    kinds: Kinds
+    clock: Callable[[], float]
+    new_uid: Callable[[], str]
+    suffix: Callable[[], str]
+    checks: Mapping[str, Check]
+    reviews: Sequence[Review]
+
+    def now(self) -> str:
+        """The time, as documents say it."""
+        return timestamp(self.clock())
+
+
+def options_of(request: Request) -> Options:
+    """The options of a write; 400 on those that mean nothing."""
+    query = request.query
+    dry = query.get("dryRun", "")
+    if dry not in ("", "All"):
+        word = {"POST": "Create", "PUT": "Update"}.get(request.method, request.method.title())
+        raise bad_options("dryRun", f'Unsupported value: ["{dry}"]: supported values: "All"', f"{word}Options")
+    validation = query.get("fieldValidation", "") or "Warn"
+    agent = request.headers.get("user-agent", "").partition("/")[0]
+    return Options(
+        dry_run=dry == "All",
+        manager=query.get("fieldManager") or agent[:128] or "unknown",
+        validation=validation,
+        force=query.get("force", "").lower() in ("true", "1"),
+    )
+
+
+def bad_options(field: str, message: str, kind: str = "PatchOptions") -> Said:
+    """422 for an option that means nothing."""
+    reasons = {"F": "FieldValueForbidden", "U": "FieldValueNotSupported", "I": "FieldValueInvalid"}
+    cause = Cause(reasons.get(message[0], "FieldValueRequired"), message, field)
+    details = {"group": "meta.k8s.io", "kind": kind}
+    return Said(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause}', details, [cause])
+
+
+def copied(value: Any) -> Any:
+    """A copy that may be changed in place."""
+    if isinstance(value, dict):
+        return {key: copied(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [copied(one) for one in value]
+    return value
+
+
+def shown_as(document: Document, resource: Resource) -> Document:
+    """A stored document in the version that was asked for."""
+    if resource.plural == "events" and resource.group:
+        return _new_event(document)
+    if resource.custom and document.get("apiVersion") != resource.api_version:
+        return {**document, "apiVersion": resource.api_version}
+    return document
+
+
+def kept_as(document: Document, resource: Resource) -> Document:
+    """A document as it was sent, in the version that is kept."""
+    if resource.plural == "events" and resource.group:
+        return _old_event(document)
+    if resource.custom and resource.storage_version:
+        return {**document, "apiVersion": f"{resource.group}/{resource.storage_version}"}
+    return document
+
+
+# Events are one kind with two faces: (as kept, as shown in events.k8s.io).
+_FACES = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+)
+
+
+def _new_event(document: Document) -> Document:
+    names = dict(_FACES)
+    found = {names.get(key, key): value for key, value in document.items()}
+    found["apiVersion"] = "events.k8s.io/v1"
+    for key in ("reportingController", "reportingInstance"):
+        if found.get(key) == "":
+            del found[key]
+    return found
+
+
+def _old_event(document: Document) -> Document:
+    names = {new: old for old, new in _FACES}
+    found = {names.get(key, key): value for key, value in document.items()}
+    found["apiVersion"] = "v1"
+    return found

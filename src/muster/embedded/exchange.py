@@ -1,0 +1,184 @@
+"""What goes over the wire, as values: requests, answers, and the Status documents that say no."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from muster.embedded.kinds import Resource
+from muster.embedded.refusals import Cause, Refused
+
+Document = dict[str, Any]
+JSON = "application/json"
+
+
+class Request(NamedTuple):
+    """One request. The names of headers are in lower case; `user` is whom the transport knows the client as."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    user: str = "admin"
+
+
+class Answer(NamedTuple):
+    """What is answered; warnings are headers of the same name, so headers are pairs."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as a value."""
+        return json.loads(self.body)
+
+
+def encode(value: Any) -> bytes:
+    """A value as the real server writes it: compact, with a line end."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def answer(status: int, value: Any, *, warnings: Sequence[str] = (), content_type: str = JSON) -> Answer:
+    """An answer with a document as its body."""
+    headers = [("Content-Type", content_type), ("Cache-Control", "no-cache, private")]
+    for text in dict.fromkeys(warnings):
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+        headers.append(("Warning", f'299 - "{quoted}"'))
+    return Answer(status, tuple(headers), encode(value))
+
+
+def plain(status: int, text: str) -> Answer:
+    """An answer with a text."""
+    headers = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
+    return Answer(status, headers, text.encode())
+
+
+class Said(Refused):
+    """A refusal with the `details` of its Status; without any, there are none."""
+
+    def __init__(
+        self, status: int, reason: str, message: str, details: Document | None = None, causes: Sequence[Cause] = ()
+    ) -> None:
+        super().__init__(status, reason, message, causes)
+        self.details = details
+
+
+def failure(refused: Refused) -> Document:
+    """The Status document of a refusal."""
+    found: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    found["message"] = refused.message
+    if refused.reason:
+        found["reason"] = refused.reason
+    details = dict(getattr(refused, "details", None) or {})
+    if refused.causes:
+        details["causes"] = [
+            {key: value for key, value in cause._asdict().items() if value or key == "message"}
+            for cause in refused.causes
+        ]
+    if details or getattr(refused, "details", None) is not None:
+        found["details"] = details
+    found["code"] = refused.status
+    return found
+
+
+def success(resource: Resource, name: str, uid: str = "") -> Document:
+    """The Status that answers a deletion which is over."""
+    details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
+    said = {key: value for key, value in details.items() if value}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": said}
+
+
+def _details(resource: Resource, name: str, kind: str = "") -> Document:
+    found = {"name": name, "group": resource.group, "kind": kind or resource.plural}
+    return {key: value for key, value in found.items() if value}
+
+
+def bad_request(message: str) -> Said:
+    """400."""
+    return Said(400, "BadRequest", message)
+
+
+def no_such_path() -> Said:
+    """404 for a path that is no resource."""
+    return Said(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def no_such_method() -> Said:
+    """405."""
+    return Said(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def not_found(resource: Resource, name: str) -> Said:
+    """404 for an object."""
+    return Said(404, "NotFound", f'{resource.qualified} "{name}" not found', _details(resource, name))
+
+
+def exists(resource: Resource, name: str) -> Said:
+    """409 on a create."""
+    return Said(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', _details(resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Said:
+    """409."""
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return Said(409, "Conflict", message, _details(resource, name))
+
+
+def forbidden(resource: Resource, name: str, why: str) -> Said:
+    """403 by admission."""
+    message = (
+        f'{resource.qualified} "{name}" is forbidden: {why}' if name else f"{resource.qualified} is forbidden: {why}"
+    )
+    return Said(403, "Forbidden", message, _details(resource, name))
+
+
+def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> Said:
+    """422 with all that is wrong."""
+    texts = [str(cause) for cause in causes]
+    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    shown = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'{shown} "{name}" is invalid: {said}'
+    return Said(422, "Invalid", message, _details(resource, name, resource.kind), causes)
+
+
+def expired(message: str) -> Said:
+    """410: what was asked for is compacted."""
+    return Said(410, "Expired", message)
+
+
+# Causes in the words of the real one.
+
+
+def required(path: str, detail: str = "") -> Cause:
+    """A field that must be there."""
+    return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", path)
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def wrong(path: str, value: Any, detail: str) -> Cause:
+    """A field with a value that it can't have."""
+    return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", path)
+
+
+def unsupported(path: str, value: Any, allowed: Sequence[str]) -> Cause:
+    """A field whose value is not one of a few."""
+    listed = ", ".join(f'"{one}"' for one in allowed)
+    return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", path)
+
+
+def denied(path: str, detail: str) -> Cause:
+    """A field that must not be there, or not be changed."""
+    return Cause("FieldValueForbidden", f"Forbidden: {detail}", path)
+
+
+def duplicate(path: str, value: Any) -> Cause:
+    """A second entry of the same name."""
+    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", path)

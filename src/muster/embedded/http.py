@@ -1,0 +1,159 @@
+"""The server on a socket: HTTPS on loopback, who the client is, and watches as streams."""
+
+import asyncio
+import contextlib
+import datetime
+import secrets
+import ssl
+import tempfile
+from pathlib import Path
+
+from aiohttp import web
+
+from muster.embedded.exchange import Answer, Request, Said, answer, failure
+from muster.embedded.identity import LOOPBACK, Authority, Pair, certified, kubeconfig, write
+from muster.embedded.reading import Watch
+from muster.embedded.server import MAX_BODY_BYTES, Server
+
+ADMIN = "admin"
+# How long a watch lives when its client does not say, and how often it is told how far it is.
+WATCH_S, BOOKMARK_S = 1800.0, 60.0
+
+
+class Serving:
+    """An embedded server that listens: `async with Serving(server) as serving`, then `serving.url`."""
+
+    def __init__(self, server: Server, *, port: int = 0, bookmark_s: float = BOOKMARK_S) -> None:
+        self.server = server
+        self.url = ""
+        self.token = secrets.token_urlsafe(32)
+        self.authority = Authority(datetime.datetime.now(datetime.UTC))
+        self._port = port
+        self._bookmark_s = bookmark_s
+        self._watches: list[tuple[Watch, asyncio.Event]] = []
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> "Serving":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Listen."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, LOOPBACK, self._port, ssl_context=_tls(self.authority))
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.url = f"https://{LOOPBACK}:{port}"
+        self.server.address = f"{LOOPBACK}:{port}"
+
+    async def close(self) -> None:
+        """Stop listening; watches end."""
+        for watch, woken in self._watches:
+            watch.close()
+            woken.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._runner = None
+
+    def write_kubeconfig(self, path: Path, *, user: str = ADMIN, namespace: str = "default") -> Path:
+        """Write what kubectl needs; the admin comes with a token, everybody else with a client certificate."""
+        entry = {"token": self.token} if user == ADMIN else certified(self.authority.client(user))
+        return write(path, kubeconfig(self.url, self.authority.pem, entry, namespace))
+
+    # Requests.
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        user = self._user(request)
+        if not user:
+            return _sent(answer(401, failure(Said(401, "Unauthorized", "Unauthorized"))))
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            said = Said(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}", {})
+            return _sent(answer(413, failure(said)))
+        query = {name: request.query[name] for name in request.query}
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = Request(request.method, request.path, query, headers, body, user)
+        if self.server.is_watch(asked):
+            return await self._watch(request, asked)
+        return _sent(self.server.handle(asked))
+
+    def _user(self, request: web.Request) -> str:
+        """Who a client is: by its certificate, or by the token; nobody without."""
+        said = request.headers.get("Authorization", "")
+        if said.startswith("Bearer "):
+            return ADMIN if secrets.compare_digest(said[7:].encode(), self.token.encode()) else ""
+        certificate = request.transport.get_extra_info("peercert") if request.transport else None
+        subject = certificate.get("subject", ()) if certificate else ()
+        for part in subject:
+            for name, value in part:
+                if name == "commonName":
+                    return str(value)
+        return ""
+
+    async def _watch(self, request: web.Request, asked: Request) -> web.StreamResponse:
+        woken = asyncio.Event()
+        watch = self.server.watch(asked, woken.set)
+        if isinstance(watch, Answer):
+            return _sent(watch)
+        stream = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+        stream.enable_chunked_encoding()
+        open_watch = (watch, woken)
+        self._watches.append(open_watch)
+        try:
+            # A client that has gone ends its watch; nobody else cares.
+            with contextlib.suppress(ConnectionResetError):
+                await stream.prepare(request)
+                await self._follow(stream, watch, woken)
+                await stream.write_eof()
+        finally:
+            self._watches.remove(open_watch)
+            watch.close()
+        return stream
+
+    async def _follow(self, stream: web.StreamResponse, watch: Watch, woken: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + (watch.timeout_s or WATCH_S)
+        while True:
+            woken.clear()
+            for event in watch.read():
+                await stream.write(event)
+            if watch.ended or loop.time() >= end:
+                return
+            try:
+                async with asyncio.timeout(min(self._bookmark_s, end - loop.time())):
+                    await woken.wait()
+            except TimeoutError:
+                mark = watch.bookmark()
+                if mark is not None:
+                    await stream.write(mark)
+
+
+def _sent(found: Answer) -> web.Response:
+    response = web.Response(status=found.status, body=found.body)
+    response.headers.popall("Content-Type", None)
+    for name, value in found.headers:
+        response.headers.add(name, value)
+    return response
+
+
+def _tls(authority: Authority) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=authority.pem.decode())
+    _load(context, authority.server())
+    return context
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    """ssl takes keys from files only: from one that only we can read and that is gone at once."""
+    with tempfile.NamedTemporaryFile(prefix="muster-embedded-") as file:
+        file.write(pair.certificate + pair.key)
+        file.flush()
+        context.load_cert_chain(file.name)

@@ -1,0 +1,122 @@
+"""The store kept in one SQLite file: a write counts when it is on disk, so that nothing acknowledged is ever lost.
+
+The write-ahead log of SQLite with synchronous=FULL does the work: one transaction a change, flushed before the change
+is seen by anybody. Reopened, the store has the same documents, revisions and history.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from muster.embedded.store import DELETED, HISTORY, Change, Key, Store
+from muster.errors import UsageError
+
+FORMAT = 1
+# "mustr" as a number: what `file` and we know the file by.
+MARK = 0x6D757374
+
+_TABLES = """
+CREATE TABLE changes (
+    revision INTEGER PRIMARY KEY, type TEXT NOT NULL,
+    resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, document BLOB NOT NULL, before BLOB
+);
+CREATE TABLE documents (
+    resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, document BLOB NOT NULL,
+    PRIMARY KEY (resource, namespace, name)
+) WITHOUT ROWID;
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Journal(Store):
+    """A store in a file. One process at a time: a second one is told so."""
+
+    def __init__(self, path: Path, *, history: int = HISTORY) -> None:
+        super().__init__(history=history)
+        self.path = path
+        try:
+            self._file = sqlite3.connect(path, isolation_level=None, timeout=1.0, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise UsageError(f"{path} can't hold the cluster: {error}", _hint(error)) from error
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._file.close()
+            raise UsageError(f"{path} can't hold the cluster: {error}", _hint(error)) from error
+
+    def close(self) -> None:
+        """Let go of the file; everything is in it already."""
+        self._file.close()
+
+    def _open(self) -> None:
+        self._file.execute("PRAGMA locking_mode=EXCLUSIVE")
+        (mark,) = self._file.execute("PRAGMA application_id").fetchone()
+        (version,) = self._file.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and (mark != MARK or version != FORMAT):
+            raise sqlite3.DatabaseError("it is a database of something else, or of another version of muster")
+        for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+            self._file.execute(f"PRAGMA {pragma}")
+        if tables == 0:
+            with self._transaction():
+                for statement in _TABLES.split(";"):
+                    self._file.execute(statement)
+                self._count("revision", self.revision)
+                self._count("compacted", self.compacted)
+                self._file.execute(f"PRAGMA application_id={MARK}")
+                self._file.execute(f"PRAGMA user_version={FORMAT}")
+        self._load()
+
+    def _load(self) -> None:
+        decode = msgspec.json.decode
+        for *key, document in self._file.execute("SELECT resource, namespace, name, document FROM documents"):
+            self._absorb(Change(0, "", Key(*key), decode(document), None))
+        self._history.clear()
+        rows = self._file.execute("SELECT * FROM changes ORDER BY revision")
+        for revision, type_, resource, namespace, name, document, before in rows:
+            key = Key(resource, namespace, name)
+            then = None if before is None else decode(before)
+            self._history.append(Change(revision, type_, key, decode(document), then))
+        counters = dict(self._file.execute("SELECT name, value FROM counters"))
+        self.revision, self.compacted = counters["revision"], counters["compacted"]
+
+    def _persist(self, change: Change) -> None:
+        document = msgspec.json.encode(change.document)
+        before = None if change.before is None else msgspec.json.encode(change.before)
+        with self._transaction():
+            self._file.execute(
+                "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (change.revision, change.type, *change.key, document, before),
+            )
+            if change.type == DELETED:
+                self._file.execute("DELETE FROM documents WHERE (resource, namespace, name) = (?, ?, ?)", change.key)
+            else:
+                self._file.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?)", (*change.key, document))
+            self._count("revision", change.revision)
+
+    def _persist_compaction(self, revision: int) -> None:
+        with self._transaction():
+            self._file.execute("DELETE FROM changes WHERE revision <= ?", (revision,))
+            self._count("compacted", revision)
+
+    def _count(self, name: str, value: int) -> None:
+        self._file.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, value))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._file.execute("ROLLBACK")
+            raise
+        self._file.execute("COMMIT")
+
+
+def _hint(error: sqlite3.Error) -> str:
+    if "locked" in str(error):
+        return "another process uses it; end that one, or name another file"
+    return "name another file, or one that does not exist yet"

@@ -1,0 +1,242 @@
+"""Reading: one object, lists with their pages and selectors, and watches."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from muster.embedded import selectors
+from muster.embedded.core import Core, Document, Target, shown_as
+from muster.embedded.exchange import JSON, Request, Said, bad_request, expired, failure, not_found
+from muster.embedded.kinds import Resource
+from muster.embedded.refusals import Refused
+from muster.embedded.store import Change, Gone
+from muster.embedded.tables import partial, partial_list, table
+
+Match = Callable[[Document], bool]
+# Pages that are read of the store at once when a selector leaves out most.
+PAGE = 500
+TABLE, PARTIAL, PARTIAL_LIST, WHOLE = "Table", "PartialObjectMetadata", "PartialObjectMetadataList", ""
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter."
+)
+
+
+def form_of(request: Request) -> str:
+    """The form that a client accepts first of those that there are: a table, only metadata, or whole objects."""
+    for accepted in request.headers.get("accept", "").split(","):
+        kind, *parameters = (part.strip() for part in accepted.split(";"))
+        said = dict(part.partition("=")[::2] for part in parameters)
+        if kind not in (JSON, "*/*", "application/*", ""):
+            continue
+        if said.get("as") == "Table" and said.get("v") == "v1":
+            return TABLE
+        if said.get("as") in (PARTIAL, PARTIAL_LIST) and said.get("v") == "v1":
+            return said["as"]
+        if "as" not in said:
+            return WHOLE
+    return WHOLE
+
+
+def get(core: Core, target: Target, request: Request) -> Document:
+    """One object, in the form that is asked for."""
+    found = core.store.get(target.key)
+    if found is None:
+        raise not_found(target.resource, target.name)
+    return one(core, target.resource, found, request)
+
+
+def one(core: Core, resource: Resource, document: Document, request: Request) -> Document:
+    """A stored or just written document in the form that is asked for."""
+    form = form_of(request)
+    shown = shown_as(document, resource)
+    if form == TABLE:
+        meta = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
+        return table(resource, [shown], core.clock(), meta, request.query.get("includeObject") or "Metadata")
+    return partial(shown) if form == PARTIAL else shown
+
+
+def match_of(request: Request, resource: Resource, name: str = "") -> Match | None:
+    """What the selectors of a request leave over; None is everything."""
+    found: list[Match] = []
+    if request.query.get("labelSelector"):
+        found.append(selectors.labels(request.query["labelSelector"]))
+    if request.query.get("fieldSelector"):
+        found.append(selectors.fields(request.query["fieldSelector"], resource.stored))
+    if name:
+        found.append(lambda document: document["metadata"]["name"] == name)
+    if not found:
+        return None
+    return lambda document: all(matches(document) for matches in found)
+
+
+def listing(core: Core, target: Target, request: Request) -> Document:
+    """A list in the form that is asked for."""
+    resource = target.resource
+    limit = _number(request, "limit")
+    matches = match_of(request, resource)
+    items, meta = _pages(core, target, matches, limit, request.query.get("continue", ""))
+    shown = [shown_as(document, resource) for document in items]
+    form = form_of(request)
+    if form == TABLE:
+        return table(resource, shown, core.clock(), meta, request.query.get("includeObject") or "Metadata")
+    if form == PARTIAL:
+        words = f"the requested object is a list (*{resource.group or 'core'}.{resource.list_kind})"
+        raise Said(406, "NotAcceptable", f"you requested PartialObjectMetadata, but {words}")
+    if form == PARTIAL_LIST:
+        return partial_list(shown, meta)
+    if not resource.custom:
+        shown = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in shown]
+    else:
+        meta.setdefault("continue", "")
+    return {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": meta, "items": shown}
+
+
+def _number(request: Request, name: str) -> int:
+    try:
+        return max(0, int(request.query.get(name) or 0))
+    except ValueError as bad:
+        text = request.query.get(name)
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from bad
+
+
+def _pages(
+    core: Core, target: Target, matches: Match | None, limit: int, token: str
+) -> tuple[list[Document], dict[str, Any]]:
+    space = target.namespace if target.resource.namespaced else ""
+    found: list[Document] = []
+    while True:
+        ask = (limit - len(found)) if limit else 0
+        try:
+            page = core.store.list(target.resource.stored, space, limit=ask, continue_=token)
+        except Gone as gone:
+            raise expired(_TOO_OLD) from gone
+        except Refused as bad:
+            raise bad_request(f"invalid continue token: {bad.message}") from bad
+        found += page.items if matches is None else [one for one in page.items if matches(one)]
+        token = page.continue_
+        if not token or (limit and len(found) >= limit):
+            break
+    meta: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if token:
+        meta["continue"] = token
+        if matches is None and page.remaining:
+            meta["remainingItemCount"] = page.remaining
+    return found, meta
+
+
+class Watch:
+    """A stream of changes, already encoded: `read` gives what has happened since the last time.
+
+    `wake` is called when there is something to read. A watch that has `ended` gives nothing more.
+    """
+
+    def __init__(self, core: Core, target: Target, request: Request, wake: Callable[[], None]) -> None:
+        self._core = core
+        self._target = target
+        self._form = form_of(request)
+        self._include = request.query.get("includeObject") or "Metadata"
+        self._matches = match_of(request, target.resource, target.name)
+        self._space = target.namespace if target.resource.namespaced else ""
+        self._headed = False
+        self.bookmarks = request.query.get("allowWatchBookmarks", "").lower() in ("true", "1")
+        self.timeout_s = float(_number(request, "timeoutSeconds")) or None
+        self.ended = False
+        self._first: list[bytes] = []
+        self._start(request)
+        self._wake = wake
+        self._unsubscribe = core.store.subscribe(self._changed)
+
+    def _start(self, request: Request) -> None:
+        version = request.query.get("resourceVersion", "")
+        initial = request.query.get("sendInitialEvents", "").lower()
+        self._revision = self._core.store.revision
+        if initial == "true" or (version in ("", "0") and initial != "false"):
+            items = self._core.store.list(self._target.resource.stored, self._space).items
+            found = [one for one in items if self._matches is None or self._matches(one)]
+            self._first = [self._encoded("ADDED", one) for one in found]
+            if initial == "true":
+                self._first.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
+            return
+        if version in ("", "0"):
+            return
+        if not version.isdigit():
+            said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+            raise Said(500, "", f"resourceVersion: {said}")
+        self._revision = int(version)
+
+    def read(self) -> list[bytes]:
+        """The events since the last time."""
+        found, self._first = self._first, []
+        if self.ended:
+            return found
+        try:
+            changes = self._core.store.since(self._revision, self._target.resource.stored, self._space)
+        except Gone:
+            self.close()
+            said = expired(f"too old resource version: {self._revision} ({self._core.store.revision})")
+            return [*found, _line("ERROR", failure(said))]
+        for change in changes:
+            event = self._event(change)
+            if event is not None:
+                found.append(event)
+        self._revision = max(self._revision, self._core.store.revision)
+        return found
+
+    def bookmark(self) -> bytes | None:
+        """How far this watch has come, for clients that want to know."""
+        return self._bookmark({}) if self.bookmarks and not self.ended else None
+
+    def close(self) -> None:
+        """End it."""
+        if not self.ended:
+            self.ended = True
+            self._unsubscribe() if hasattr(self, "_unsubscribe") else None
+
+    def _changed(self, change: Change) -> None:
+        key = change.key
+        if key.resource == self._target.resource.stored and self._space in ("", key.namespace):
+            self._wake()
+
+    def _event(self, change: Change) -> bytes | None:
+        matches = self._matches
+        if matches is None:
+            return self._encoded(change.type, change.document)
+        is_in = change.type != "DELETED" and matches(change.document)
+        was_in = change.type != "ADDED" and matches(change.before or change.document)
+        if is_in:
+            return self._encoded("MODIFIED" if was_in else "ADDED", change.document)
+        if was_in:
+            last = change.before or change.document
+            last = {**last, "metadata": {**last["metadata"], "resourceVersion": str(change.revision)}}
+            return self._encoded("DELETED", last)
+        return None
+
+    def _encoded(self, kind: str, document: Document) -> bytes:
+        shown = shown_as(document, self._target.resource)
+        if self._form in (PARTIAL, PARTIAL_LIST):
+            return _line(kind, partial(shown))
+        if self._form == TABLE:
+            meta = {"resourceVersion": document["metadata"]["resourceVersion"]}
+            rows = table(self._target.resource, [shown], self._core.clock(), meta, self._include)
+            if self._headed:
+                rows["columnDefinitions"] = None
+            self._headed = True
+            return _line(kind, rows)
+        return _line(kind, shown)
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        resource = self._target.resource
+        meta: Document = {"resourceVersion": str(self._revision)}
+        if annotations:
+            meta["annotations"] = annotations
+        said: Document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+        if self._form in (PARTIAL, PARTIAL_LIST):
+            said = partial(said)
+        elif self._form == TABLE:
+            said = table(resource, [], self._core.clock(), {"resourceVersion": meta["resourceVersion"]}, self._include)
+        return _line("BOOKMARK", said)
+
+
+def _line(kind: str, document: Document) -> bytes:
+    return json.dumps({"type": kind, "object": document}, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,284 @@
+"""A Job, a StatefulSet and a PodDisruptionBudget controller, simple enough to trust.
+
+Pods are created, counted and deleted by requests, as the real controllers do. Left out: finalizers that track pods of
+Jobs, back-off between failures, rolling updates of StatefulSets, claims of volumes.
+"""
+
+import hashlib
+import json
+from math import ceil
+from typing import Any
+
+from muster.embedded.mirror import MERGE, Caller, Document, Mirror, controller_uid, owner_of
+from muster.embedded.objects import same_value, timestamp
+from muster.embedded.selectors import selector
+from muster.embedded.server import Server
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+_OVER = ("Complete", "Failed")
+
+
+class Workloads:
+    """All three controllers over one view of the pods; `step` does what is to be done now."""
+
+    def __init__(self, server: Server) -> None:
+        self._caller = Caller(server, "kube-controller-manager")
+        self._pods = Mirror(server, "/api/v1/pods")
+        self._jobs = Mirror(server, "/apis/batch/v1/jobs")
+        self._sets = Mirror(server, "/apis/apps/v1/statefulsets")
+        self._budgets = Mirror(server, "/apis/policy/v1/poddisruptionbudgets")
+
+    def step(self, now: float) -> None:
+        """Look at everything that may have changed."""
+        changed = [mirror.refresh() for mirror in (self._pods, self._jobs, self._sets, self._budgets)]
+        if not any(changed):
+            return
+        owned: dict[str, list[Document]] = {}
+        for pod in self._pods.objects.values():
+            owned.setdefault(controller_uid(pod), []).append(pod)
+        for job in list(self._jobs.objects.values()):
+            if not job["metadata"].get("deletionTimestamp"):
+                self._job(job, owned.get(job["metadata"]["uid"], []), now)
+        for one in list(self._sets.objects.values()):
+            if not one["metadata"].get("deletionTimestamp"):
+                self._set(one, owned.get(one["metadata"]["uid"], []))
+        for budget in list(self._budgets.objects.values()):
+            self._budget(budget)
+
+    # Jobs.
+
+    def _job(self, job: Document, pods: list[Document], now: float) -> None:
+        status = dict(job.get("status") or {})
+        if any(one["type"] in _OVER and one["status"] == "True" for one in status.get("conditions") or ()):
+            return
+        spec = job["spec"]
+        active = [pod for pod in pods if _phase(pod) not in ("Succeeded", "Failed") and not _leaving(pod)]
+        done = [pod for pod in pods if _phase(pod) == "Succeeded"]
+        failed = [pod for pod in pods if _phase(pod) == "Failed"]
+        if spec.get("suspend"):
+            self._delete(active)
+            active = []
+        else:
+            status.setdefault("startTime", timestamp(now))
+        over = _over(spec, len(done), len(failed), len(active))
+        if over:
+            self._delete(active)
+            active = []
+            status["conditions"] = [*(status.get("conditions") or ()), *_ended(over, now)]
+            if over == "Complete":
+                status["completionTime"] = timestamp(now)
+        elif not spec.get("suspend"):
+            active += self._more(job, active, done)
+        ready = sum(_is_ready(pod) for pod in active)
+        status |= {"active": len(active), "succeeded": len(done), "failed": len(failed), "ready": ready}
+        self._write("/apis/batch/v1", "jobs", job, status)
+
+    def _more(self, job: Document, active: list[Document], done: list[Document]) -> list[Document]:
+        """Create the pods that are missing, and delete those that are too many."""
+        spec = job["spec"]
+        wanted = spec.get("parallelism", 1)
+        if spec.get("completions") is not None:
+            wanted = min(wanted, spec["completions"] - len(done))
+        elif done:
+            wanted = 0
+        if wanted < len(active):
+            spare = sorted(active, key=lambda pod: pod["metadata"]["name"])[wanted:]
+            self._delete(spare)
+            return []
+        taken = {(pod["metadata"].get("annotations") or {}).get(INDEX) for pod in (*active, *done)}
+        made = []
+        for _ in range(wanted - len(active)):
+            pod = _pod_of(job, {"generateName": f"{job['metadata']['name']}-"})
+            if spec.get("completionMode") == "Indexed":
+                index = next(str(row) for row in range(spec["completions"]) if str(row) not in taken)
+                taken.add(index)
+                _index(pod, job["metadata"]["name"], index)
+            found = self._create(job, pod)
+            made += [found] if found else []
+        return made
+
+    # StatefulSets.
+
+    def _set(self, owner: Document, pods: list[Document]) -> None:
+        spec, name = owner["spec"], owner["metadata"]["name"]
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        wanted = [f"{name}-{row}" for row in range(start, start + spec.get("replicas", 1))]
+        there = {pod["metadata"]["name"]: pod for pod in pods}
+        parallel = spec.get("podManagementPolicy") == "Parallel"
+        for one in wanted:
+            pod = there.get(one)
+            if pod is None:
+                self._create(owner, _replica(owner, one))
+                if not parallel:
+                    break
+            elif _phase(pod) in ("Succeeded", "Failed") and not _leaving(pod):
+                self._delete([pod])
+                break
+            elif not parallel and not _is_ready(pod):
+                break
+        spare = sorted((pod for one, pod in there.items() if one not in wanted), key=_ordinal, reverse=True)
+        for pod in spare:
+            if not _leaving(pod):
+                self._delete([pod])
+            if not parallel:
+                break
+        self._write("/apis/apps/v1", "statefulsets", owner, _set_status(owner, pods))
+
+    # Budgets.
+
+    def _budget(self, budget: Document) -> None:
+        spec, old = budget["spec"], budget.get("status") or {}
+        space, matches = budget["metadata"]["namespace"], selector(spec.get("selector"))
+        pods = [pod for (place, _), pod in self._pods.objects.items() if place == space and matches(pod)]
+        pods = [pod for pod in pods if _phase(pod) not in ("Succeeded", "Failed")]
+        expected = max(len(pods), self._asked(pods))
+        disrupted = {
+            name: when
+            for name, when in (old.get("disruptedPods") or {}).items()
+            if any(pod["metadata"]["name"] == name and not _leaving(pod) for pod in pods)
+        }
+        healthy = sum(_is_ready(pod) and not _leaving(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
+        if spec.get("minAvailable") is not None:
+            desired = _share(spec["minAvailable"], expected)
+        else:
+            desired = max(0, expected - _share(spec.get("maxUnavailable", 0), expected))
+        status = {
+            "disruptionsAllowed": max(0, healthy - desired) if expected else 0,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "observedGeneration": budget["metadata"].get("generation", 0),
+        }
+        gone = {name: None for name in old.get("disruptedPods") or {} if name not in disrupted}
+        if gone:
+            status["disruptedPods"] = gone
+        self._write("/apis/policy/v1", "poddisruptionbudgets", budget, status)
+
+    def _asked(self, pods: list[Document]) -> int:
+        """How many pods their StatefulSets want."""
+        owners = {controller_uid(pod) for pod in pods}
+        found = (one for one in self._sets.objects.values() if one["metadata"]["uid"] in owners)
+        return sum(one["spec"].get("replicas", 1) for one in found)
+
+    # Requests.
+
+    def _create(self, owner: Document, pod: Document) -> Document | None:
+        status, made = self._caller.send("POST", f"/api/v1/namespaces/{owner['metadata']['namespace']}/pods", pod)
+        return made if status == 201 else None
+
+    def _delete(self, pods: list[Document]) -> None:
+        for pod in pods:
+            metadata = pod["metadata"]
+            body = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
+            self._caller.send("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
+
+    def _write(self, api: str, plural: str, document: Document, status: Document) -> None:
+        """Write a status, if it says something new."""
+        old = document.get("status") or {}
+        # What is zero is left out of what is kept.
+        status = {name: value for name, value in status.items() if value or name in old}
+        if same_value({**old, **status}, old):
+            return
+        metadata = document["metadata"]
+        path = f"{api}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
+        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        self._caller.send("PATCH", f"{path}/status", body, MERGE)
+
+
+def _over(spec: Document, done: int, failed: int, active: int) -> str:
+    """Complete or Failed, if a Job is over."""
+    wanted = spec.get("completions")
+    if (wanted is not None and done >= wanted) or (wanted is None and done and not active):
+        return "Complete"
+    return "Failed" if failed > spec.get("backoffLimit", 6) else ""
+
+
+def _ended(kind: str, now: float) -> list[Document]:
+    time = timestamp(now)
+    before, reason, message = "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+    if kind == "Failed":
+        before, reason = "FailureTarget", "BackoffLimitExceeded"
+        message = "Job has reached the specified backoff limit"
+    common = {"status": "True", "lastProbeTime": time, "lastTransitionTime": time, "reason": reason, "message": message}
+    return [{"type": before, **common}, {"type": kind, **common}]
+
+
+def _pod_of(owner: Document, metadata: Document) -> Document:
+    template = json.loads(json.dumps(owner["spec"]["template"]))
+    given = template.get("metadata") or {}
+    kept = {key: given[key] for key in ("labels", "annotations", "finalizers") if given.get(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**kept, **metadata, "ownerReferences": [owner_of(owner)]},
+        "spec": template["spec"],
+    }
+
+
+def _index(pod: Document, name: str, index: str) -> None:
+    metadata = pod["metadata"]
+    metadata["generateName"] = f"{name}-{index}-"
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: index}
+    metadata["labels"] = {**(metadata.get("labels") or {}), INDEX: index}
+    pod["spec"].setdefault("hostname", f"{name}-{index}"[:63])
+
+
+def _revision(owner: Document) -> str:
+    text = json.dumps(owner["spec"]["template"], sort_keys=True).encode()
+    return f"{owner['metadata']['name']}-{hashlib.sha256(text).hexdigest()[:10]}"
+
+
+def _replica(owner: Document, name: str) -> Document:
+    pod = _pod_of(owner, {"name": name})
+    ordinal = name.rpartition("-")[2]
+    pod["metadata"]["labels"] = {
+        **(pod["metadata"].get("labels") or {}),
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": ordinal,
+        "controller-revision-hash": _revision(owner),
+    }
+    pod["spec"].setdefault("hostname", name[:63])
+    if owner["spec"].get("serviceName"):
+        pod["spec"].setdefault("subdomain", owner["spec"]["serviceName"])
+    return pod
+
+
+def _set_status(owner: Document, pods: list[Document]) -> Document:
+    revision, ready = _revision(owner), sum(_is_ready(pod) for pod in pods)
+    label = "controller-revision-hash"
+    updated = sum((pod["metadata"].get("labels") or {}).get(label) == revision for pod in pods)
+    return {
+        "observedGeneration": owner["metadata"].get("generation", 0),
+        "replicas": len(pods),
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "currentReplicas": updated,
+        "updatedReplicas": updated,
+        "currentRevision": revision,
+        "updateRevision": revision,
+    }
+
+
+def _ordinal(pod: Document) -> int:
+    text = pod["metadata"]["name"].rpartition("-")[2]
+    return int(text) if text.isdigit() else -1
+
+
+def _phase(pod: Document) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def _leaving(pod: Document) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _is_ready(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _share(value: Any, total: int) -> int:
+    """A number, or a percentage of a total, rounded up."""
+    if isinstance(value, str) and value.endswith("%"):
+        return ceil(int(value[:-1]) * total / 100)
+    return int(value)

@@ -1,0 +1,115 @@
+"""Dependents follow their owners, namespaces end with their content, kinds end with their objects."""
+
+from typing import Any
+
+import pytest
+
+from fidelity.custom import definition
+from unit.embedded.cluster import JOBS, MERGE, PODS, Cluster, job
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def owned(name: str, *owners: dict[str, Any], **more: Any) -> dict[str, Any]:
+    references = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": one["metadata"]["name"],
+            "uid": one["metadata"]["uid"],
+            **more,
+        }
+        for one in owners
+    ]
+    return {"metadata": {"name": name, "ownerReferences": references}}
+
+
+def names(cluster: Cluster) -> set[str]:
+    return {one["metadata"]["name"] for one in cluster("GET", MAPS)["items"]}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def test_a_dependent_goes_with_its_last_owner(cluster: Cluster) -> None:
+    one, two = (cluster.create(MAPS, {"metadata": {"name": name}}) for name in ("one", "two"))
+    cluster.create(MAPS, owned("both", one, two))
+    cluster.create(MAPS, owned("below", cluster("GET", f"{MAPS}/both")))
+    cluster("DELETE", f"{MAPS}/one")
+    assert names(cluster) == {"two", "both", "below"}
+    kept = cluster("GET", f"{MAPS}/both")["metadata"]["ownerReferences"]
+    assert [reference["name"] for reference in kept] == ["two"]
+    cluster("DELETE", f"{MAPS}/two")
+    assert names(cluster) == set()
+
+
+def test_a_dependent_of_nobody_goes_at_once(cluster: Cluster) -> None:
+    ghost = {"metadata": {"name": "ghost", "uid": "11111111-2222-3333-4444-555555555555"}}
+    cluster.create(MAPS, owned("late", ghost))
+    assert names(cluster) == set()
+
+
+def test_a_dependent_of_a_kind_that_nobody_serves_stays(cluster: Cluster) -> None:
+    body = owned("kept", {"metadata": {"name": "x", "uid": "11111111-2222-3333-4444-555555555555"}})
+    body["metadata"]["ownerReferences"][0]["apiVersion"] = "elsewhere.example.com/v1"
+    cluster.create(MAPS, body)
+    assert names(cluster) == {"kept"}
+
+
+def test_orphans_stay_without_their_owner(cluster: Cluster) -> None:
+    one = cluster.create(MAPS, {"metadata": {"name": "one"}})
+    cluster.create(MAPS, owned("child", one))
+    cluster("DELETE", f"{MAPS}/one", {"propagationPolicy": "Orphan"})
+    assert names(cluster) == {"child"}
+    assert "ownerReferences" not in cluster("GET", f"{MAPS}/child")["metadata"]
+
+
+def test_an_owner_in_the_foreground_waits_for_dependents_that_block(cluster: Cluster) -> None:
+    one = cluster.create(MAPS, {"metadata": {"name": "one"}})
+    body = owned("child", one, blockOwnerDeletion=True)
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.create(MAPS, body)
+    cluster("DELETE", f"{MAPS}/one", {"propagationPolicy": "Foreground"})
+    assert names(cluster) == {"one", "child"}
+    assert cluster("GET", f"{MAPS}/child")["metadata"]["deletionTimestamp"]
+    cluster("PATCH", f"{MAPS}/child", {"metadata": {"finalizers": None}}, MERGE)
+    assert names(cluster) == set()
+
+
+def test_pods_go_with_their_job_after_their_grace(cluster: Cluster) -> None:
+    cluster.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    cluster.create(JOBS, job("j", parallelism=2))
+    cluster.bind_all()
+    cluster("DELETE", f"{JOBS}/j", {"propagationPolicy": "Background"})
+    assert all(one["metadata"]["deletionTimestamp"] for one in cluster.pods().values())
+    cluster.after(31)
+    assert cluster("GET", PODS)["items"] == []
+
+
+def test_a_namespace_ends_when_its_content_is_gone(cluster: Cluster) -> None:
+    cluster.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    maps = "/api/v1/namespaces/team/configmaps"
+    cluster.create(maps, {"metadata": {"name": "free"}})
+    cluster.create(maps, {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}})
+    assert cluster("DELETE", "/api/v1/namespaces/team")["status"]["phase"] == "Terminating"
+    assert [one["metadata"]["name"] for one in cluster("GET", maps)["items"]] == ["held"]
+    assert cluster("DELETE", "/api/v1/namespaces/team")["_code"] == 409
+    cluster("PATCH", f"{maps}/held", {"metadata": {"finalizers": None}}, MERGE)
+    assert cluster("GET", "/api/v1/namespaces/team")["_code"] == 404
+
+
+def test_objects_go_with_the_definition_of_their_kind(cluster: Cluster) -> None:
+    made = definition()
+    made["metadata"]["name"] = "things.example.com"
+    made["spec"]["group"] = "example.com"
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    things = "/apis/example.com/v1/namespaces/default/things"
+    cluster.create(path, made)
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"size": 1}}
+    cluster.create(things, thing)
+    cluster("DELETE", f"{path}/things.example.com")
+    assert cluster.server.core.store.list("things.example.com").items == []
+    cluster.create(path, made)
+    assert cluster("GET", things)["items"] == []

@@ -1,0 +1,97 @@
+"""Bound pods run, end as they are told, and go after their grace; nothing happens by itself before its time."""
+
+import pytest
+
+from muster.embedded.mirror import seconds
+from unit.embedded.cluster import MERGE, PODS, Cluster, pod
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = Cluster()
+    found.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    return found
+
+
+def test_a_pod_runs_once_it_is_bound_and_not_before(cluster: Cluster) -> None:
+    cluster.create(PODS, pod("p"))
+    cluster.after(100)
+    assert cluster.phases() == {"p": "Pending"}
+    cluster.bind("p")
+    cluster.after(0)
+    running = cluster.pods()["p"]["status"]
+    assert running["phase"] == "Running"
+    assert {one["type"]: one["status"] for one in running["conditions"]}["Ready"] == "True"
+    assert running["containerStatuses"][0]["state"]["running"]
+
+
+def test_a_pod_on_a_node_that_is_not_there_never_runs(cluster: Cluster) -> None:
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p", "elsewhere")
+    cluster.after(100)
+    assert cluster.phases() == {"p": "Pending"}
+
+
+@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
+def test_a_pod_ends_when_and_as_its_annotations_say(cluster: Cluster, code: str, phase: str) -> None:
+    cluster.create(PODS, pod("p", run_for="30s", exit=code))
+    cluster.bind("p")
+    assert cluster.after(0) == cluster.now + 30
+    cluster.after(29)
+    assert cluster.phases() == {"p": "Running"}
+    assert cluster.after(1) is None
+    status = cluster.pods()["p"]["status"]
+    assert status["phase"] == phase
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code)
+
+
+def test_a_slow_pod_starts_after_the_time_that_it_says(cluster: Cluster) -> None:
+    cluster.create(PODS, pod("p", start_after="1m"))
+    cluster.bind("p")
+    assert cluster.after(0) == cluster.now + 60
+    cluster.after(59)
+    assert cluster.phases() == {"p": "Pending"}
+    cluster.after(1)
+    assert cluster.phases() == {"p": "Running"}
+
+
+def test_a_deleted_pod_goes_after_its_grace_and_not_before(cluster: Cluster) -> None:
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    cluster.after(0)
+    cluster("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 7})
+    assert cluster.after(6) == cluster.now + 1
+    assert cluster.phases() == {"p": "Running"}
+    cluster.after(1)
+    assert cluster.phases() == {}
+
+
+def test_nobody_acts_on_a_node_whose_kubelet_is_stopped(cluster: Cluster) -> None:
+    body = {"metadata": {"annotations": {"embedded.muster.dev/kubelet": "stopped"}}}
+    cluster("PATCH", "/api/v1/nodes/n", body, MERGE)
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    cluster.after(100)
+    assert cluster.phases() == {"p": "Pending"}
+    cluster("DELETE", f"{PODS}/p")
+    cluster.after(100)
+    assert cluster.phases() == {"p": "Pending"}
+
+
+def test_a_node_that_says_nothing_becomes_ready_and_one_that_does_is_left_alone(cluster: Cluster) -> None:
+    away = {"type": "Ready", "status": "False", "reason": "Gone"}
+    cluster.create("/api/v1/nodes", {"metadata": {"name": "m"}, "status": {"conditions": [away]}})
+    cluster.after(0)
+    found = {
+        node["metadata"]["name"]: node["status"]["conditions"][0]["status"]
+        for node in cluster("GET", "/api/v1/nodes")["items"]
+    }
+    assert found == {"n": "True", "m": "False"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("30s", 30), ("1m30s", 90), ("250ms", 0.25), ("1.5h", 5400), ("", None), ("5", None), ("x5s", None)],
+)
+def test_durations(text: str, value: float | None) -> None:
+    assert seconds(text) == value

@@ -1,0 +1,211 @@
+"""What no real server is asked: reviews, checks that are handed in, determinism, restarts, paths and limits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fidelity.custom import definition
+from fidelity.play import play
+from fidelity.sides import NOW, embedded, fresh
+from fidelity.stories import BY_NAME
+from muster.embedded.core import Verdict
+from muster.embedded.exchange import Answer, Request
+from muster.embedded.journal import Journal
+from muster.embedded.refusals import Cause
+from muster.embedded.server import MAX_BODY_BYTES, Server
+from unit.embedded.cluster import MERGE, PODS, Cluster, pod
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/example.com/v1/namespaces/default/things"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def things(**spec: Any) -> dict[str, Any]:
+    made = definition(**spec)
+    made["metadata"]["name"] = "things.example.com"
+    made["spec"]["group"] = "example.com"
+    return made
+
+
+def thing(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_review_may_refuse_and_warn_on_every_kind_of_write() -> None:
+    asked = []
+
+    def review(operation: str, new: Any, old: Any) -> Verdict:
+        asked.append((operation, bool(new), bool(old)))
+        shown = new or old
+        if shown["kind"] != "ConfigMap":
+            return Verdict()
+        if (shown.get("data") or {}).get("bad"):
+            return Verdict(
+                "no bad maps", status=422, reason="Invalid", causes=[Cause("FieldValueInvalid", "bad", "data")]
+            )
+        return Verdict(warnings=["mind the map"])
+
+    cluster = Cluster(reviews=[review])
+    asked.clear()
+    assert cluster.create(MAPS, {"metadata": {"name": "m"}})
+    refused = cluster("PATCH", f"{MAPS}/m", {"data": {"bad": "x"}}, MERGE)
+    assert (refused["_code"], refused["message"], refused["details"]["causes"][0]["field"]) == (
+        422,
+        "no bad maps",
+        "data",
+    )
+    assert "data" not in cluster("GET", f"{MAPS}/m")
+    cluster("DELETE", f"{MAPS}/m")
+    assert asked == [("CREATE", True, False), ("UPDATE", True, True), ("DELETE", False, True)]
+    headers = dict(cluster.server.handle(Request("POST", MAPS, body=b'{"metadata":{"name":"n"}}')).headers)
+    assert headers["Warning"] == '299 - "mind the map"'
+
+
+def test_rules_of_a_definition_are_checked_by_functions_that_are_handed_in() -> None:
+    made = things()
+    schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        **made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"],
+        "x-kubernetes-validations": [{"rule": "self.size != 3", "message": "three is taken"}],
+    }
+    assert schema
+    cluster = Cluster(checks={"self.size != 3": lambda value, old: value.get("size") != 3})
+    cluster.create(DEFINITIONS, made)
+    refused = cluster("POST", THINGS, thing("t", size=3))
+    assert refused["_code"] == 422
+    assert "three is taken" in refused["message"]
+    cluster.create(THINGS, thing("t", size=4))
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    def bytes_of() -> list[bytes]:
+        found = []
+        server = fresh(eager=False)
+        send = embedded(server)
+
+        def noted(*request: Any) -> Any:
+            answer = send(*request)
+            found.append(answer[2])
+            return answer
+
+        for name in ("pods", "workloads", "things"):
+            play(BY_NAME[name], noted, server.settle)
+        return found
+
+    assert bytes_of() == bytes_of()
+
+
+def test_a_server_that_is_started_again_has_everything_and_serves_the_kinds_that_were_defined(tmp_path: Path) -> None:
+    def started() -> tuple[Journal, Server]:
+        store = Journal(tmp_path / "data")
+        count = iter(range(10**6))
+        uids = f"{store.revision:08d}-0000-0000-0000-"
+        return store, Server(
+            store, clock=lambda: NOW, new_uid=lambda: f"{uids}{next(count):012d}", suffix=lambda: "abcde"
+        )
+
+    def ask(server: Server, method: str, path: str, body: Any = None) -> Any:
+        data = b"" if body is None else json.dumps(body).encode()
+        return server.handle(Request(method, path, body=data)).json()
+
+    store, server = started()
+    ask(server, "POST", DEFINITIONS, things())
+    before = ask(server, "POST", THINGS, thing("t", size=1))
+    store.close()
+    store, server = started()
+    assert ask(server, "GET", f"{THINGS}/t") == before
+    assert len(ask(server, "GET", "/api/v1/namespaces")["items"]) == 4
+    store.close()
+
+
+def test_a_watch_whose_past_was_compacted_ends_with_410() -> None:
+    cluster = Cluster()
+    for row in range(5):
+        cluster.create(MAPS, {"metadata": {"name": f"m{row}"}})
+    store = cluster.server.core.store
+    store.compact(store.revision)
+    watch = cluster.server.watch(Request("GET", MAPS, {"watch": "true", "resourceVersion": "2"}))
+    assert not isinstance(watch, Answer)
+    (event,) = (json.loads(line) for line in watch.read())
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+    assert watch.ended
+    assert watch.read() == []
+
+
+def test_a_page_after_compaction_is_410() -> None:
+    cluster = Cluster()
+    for row in range(3):
+        cluster.create(MAPS, {"metadata": {"name": f"m{row}"}})
+    token = cluster("GET", f"{MAPS}?limit=1")["metadata"]["continue"]
+    cluster.create(MAPS, {"metadata": {"name": "late"}})
+    cluster.server.core.store.compact(cluster.server.core.store.revision)
+    found = cluster("GET", f"{MAPS}?limit=1&continue={token}")
+    assert (found["_code"], found["reason"]) == (410, "Expired")
+
+
+def test_a_watch_wakes_only_for_what_it_watches() -> None:
+    cluster = Cluster()
+    woken = []
+    watch = cluster.server.watch(Request("GET", MAPS, {"watch": "true"}), lambda: woken.append(1))
+    assert not isinstance(watch, Answer)
+    watch.read()
+    cluster.create(PODS, pod("p"))
+    cluster.create("/api/v1/namespaces/kube-system/configmaps", {"metadata": {"name": "m"}})
+    assert woken == []
+    cluster.create(MAPS, {"metadata": {"name": "m"}})
+    assert woken == [1]
+    assert json.loads(watch.read()[0])["object"]["metadata"]["name"] == "m"
+    watch.close()
+    cluster.create(MAPS, {"metadata": {"name": "n"}})
+    assert woken == [1]
+
+
+def test_bookmarks_say_how_far_a_watch_is_and_only_to_those_who_asked() -> None:
+    cluster = Cluster()
+    asked = cluster.server.watch(Request("GET", MAPS, {"watch": "true", "allowWatchBookmarks": "true"}))
+    plain = cluster.server.watch(Request("GET", MAPS, {"watch": "true"}))
+    assert not isinstance(asked, Answer)
+    assert not isinstance(plain, Answer)
+    cluster.create(PODS, pod("p"))
+    asked.read()
+    mark = json.loads(asked.bookmark() or b"")
+    assert mark["type"] == "BOOKMARK"
+    assert mark["object"]["metadata"]["resourceVersion"] == str(cluster.server.core.store.revision)
+    assert plain.bookmark() is None
+
+
+def test_a_body_that_is_too_large_is_413() -> None:
+    found = fresh().handle(Request("POST", MAPS, body=b" " * (MAX_BODY_BYTES + 1)))
+    assert found.status == 413
+
+
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"[]", b"null", b'"x"', b"{" * 100_000])
+def test_a_body_that_is_no_object_is_400(body: bytes) -> None:
+    assert fresh().handle(Request("POST", MAPS, body=body)).status == 400
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/api/",
+        "/api/v1/",
+        "/apis//",
+        "/api/v1//pods",
+        "/api/v1/namespaces//pods",
+        "/apis/apps",
+        "/api/v1/pods/a/b/c/d",
+    ],
+)
+def test_odd_paths_are_answered(path: str) -> None:
+    assert fresh().handle(Request("GET", path)).status in (200, 404)
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [({"replicas": "x"}, 400), ({"replicas": {}}, 400), ({"template": 5}, 400), ({"selector": []}, 400)],
+)
+def test_fields_of_the_wrong_type_are_400(spec: dict[str, Any], value: int) -> None:
+    body = {"metadata": {"name": "s"}, "spec": spec}
+    assert Cluster()("POST", "/apis/apps/v1/namespaces/default/statefulsets", body)["_code"] == value

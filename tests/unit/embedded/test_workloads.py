@@ -1,0 +1,120 @@
+"""Jobs run to their end, StatefulSets keep their replicas in order, budgets count what may go."""
+
+from typing import Any
+
+import pytest
+
+from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, stateful_set
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = Cluster()
+    found.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    return found
+
+
+def conditions(document: dict[str, Any]) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in document["status"].get("conditions") or ()}
+
+
+def test_a_job_makes_as_many_pods_as_it_may_and_ends_when_all_are_done(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("j", "10s", parallelism=2, completions=3))
+    cluster.bind_all()
+    assert len(cluster.pods()) == 2
+    owners = [one["metadata"]["ownerReferences"][0] for one in cluster.pods().values()]
+    assert all(one["kind"] == "Job" and one["controller"] for one in owners)
+    cluster.after(10)
+    cluster.bind_all()
+    assert sorted(cluster.phases().values()) == ["Running", "Succeeded", "Succeeded"]
+    assert conditions(cluster("GET", f"{JOBS}/j")) == {}
+    cluster.after(10)
+    done = cluster("GET", f"{JOBS}/j")
+    assert conditions(done) == {"SuccessCriteriaMet": "True", "Complete": "True"}
+    assert done["status"]["succeeded"] == 3
+    assert "active" not in done["status"]
+
+
+def test_a_job_fails_after_its_limit_of_failures(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("j", "10s", "1", backoffLimit=1))
+    for _ in range(2):
+        cluster.bind_all()
+        cluster.after(10)
+    failed = cluster("GET", f"{JOBS}/j")
+    assert conditions(failed)["Failed"] == "True"
+    assert failed["status"]["failed"] == 2
+    cluster.after(100)
+    assert sorted(cluster.phases().values()) == ["Failed", "Failed"]
+
+
+def test_an_indexed_job_gives_each_index_once(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("j", "10s", parallelism=3, completions=3, completionMode="Indexed"))
+    cluster.bind_all()
+    label = "batch.kubernetes.io/job-completion-index"
+    assert sorted(one["metadata"]["annotations"][label] for one in cluster.pods().values()) == ["0", "1", "2"]
+
+
+def test_a_job_that_is_suspended_has_no_pods(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("j", parallelism=2))
+    cluster.bind_all()
+    assert len(cluster.pods()) == 2
+    cluster("PATCH", f"{JOBS}/j", {"spec": {"suspend": True}}, MERGE)
+    cluster.after(0)
+    cluster.after(31)
+    assert cluster.pods() == {}
+
+
+def test_an_evicted_pod_of_a_job_is_made_again(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("j"))
+    cluster.bind_all()
+    (name,) = cluster.pods()
+    assert cluster("POST", f"{PODS}/{name}/eviction", {"metadata": {"name": name}})["_code"] == 201
+    cluster.after(0)
+    cluster.after(31)
+    assert len(cluster.pods()) == 1
+    assert name not in cluster.pods()
+
+
+def test_a_stateful_set_starts_one_pod_after_the_other(cluster: Cluster) -> None:
+    cluster.create(SETS, stateful_set("s", 3))
+    cluster.after(0)
+    assert list(cluster.pods()) == ["s-0"]
+    cluster.bind("s-0")
+    cluster.after(0)
+    assert list(cluster.pods()) == ["s-0", "s-1"]
+    cluster.bind_all()
+    assert cluster("GET", f"{SETS}/s")["status"]["readyReplicas"] == 3
+
+
+def test_a_parallel_stateful_set_starts_all_at_once_and_scales_down_from_the_top(cluster: Cluster) -> None:
+    cluster.create(SETS, stateful_set("s", 3, podManagementPolicy="Parallel"))
+    cluster.after(0)
+    assert list(cluster.pods()) == ["s-0", "s-1", "s-2"]
+    cluster("PATCH", f"{SETS}/s/scale", {"spec": {"replicas": 1}}, MERGE)
+    cluster.after(0)
+    assert list(cluster.pods()) == ["s-0"]
+
+
+def test_a_budget_allows_what_is_above_its_minimum(cluster: Cluster) -> None:
+    cluster.create(SETS, stateful_set("s", 3))
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {"set": "s"}}}
+    cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+    cluster.bind_all()
+    status = cluster("GET", f"{BUDGETS}/b")["status"]
+    assert (status["disruptionsAllowed"], status["currentHealthy"], status["desiredHealthy"]) == (1, 3, 2)
+    assert cluster("POST", f"{PODS}/s-0/eviction", {"metadata": {"name": "s-0"}})["_code"] == 201
+    assert cluster("POST", f"{PODS}/s-1/eviction", {"metadata": {"name": "s-1"}})["_code"] == 429
+    cluster.after(0)
+    cluster.after(31)
+    cluster.bind_all()
+    assert cluster("GET", f"{BUDGETS}/b")["status"]["disruptionsAllowed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "desired"), [({"maxUnavailable": 1}, 3), ({"maxUnavailable": "50%"}, 2), ({"minAvailable": "30%"}, 2)]
+)
+def test_a_budget_may_be_a_share(cluster: Cluster, spec: dict[str, Any], desired: int) -> None:
+    cluster.create(SETS, stateful_set("s", 4, podManagementPolicy="Parallel"))
+    cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": {**spec, "selector": {"matchLabels": {"set": "s"}}}})
+    cluster.bind_all()
+    assert cluster("GET", f"{BUDGETS}/b")["status"]["desiredHealthy"] == desired

@@ -131,7 +131,7 @@ def test_the_columns_of_get_pg(plane):
     assert heads == ["NAME", "STATUS", "READY", "PODS", "QUEUE", "DOMAIN", "REASON", "AGE"]
     assert values[:-1] == ["columns", "Running", "1/1", "3/3/3", "team", "zone-a/rack-1", "TopologyDrift"]
     wide = plane.kubectl("get", "pg", "columns", "-o", "wide").stdout.split("\n")[0].split()
-    assert wide == [*heads, "PRIORITY", "PREEMPTIBILITY", "STARTED"]
+    assert wide == [*heads, "PRIORITY", "PREEMPTIBILITY", "STARTED", "DECISION"]
 
 
 # What it does.

@@ -1,5 +1,7 @@
 """What a plan writes: only what differs, for the pod that was meant, and never ahead of the truth."""
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec import structs
 
@@ -87,3 +89,18 @@ def test_nobody_looks_again_at_what_stands_as_it_stood():
         if second == 1:
             world.apply(world.groups[KEY])
     assert found == [1, 0, 1]
+
+
+def test_how_long_a_gang_waited_is_said_once():
+    """When its start is told; not with each attempt, and not of one that had started before."""
+    _, world, builder = planned(ROOM, RUNS, {"gangs": {"g": {"minMember": 1, "queue": "q"}}})
+    group = world.groups[KEY]
+    made = structs.replace(group.metadata, creation_timestamp=datetime.fromtimestamp(ns(0) // 10**9, UTC))
+    world.apply(structs.replace(group, metadata=made))
+    plan, _ = schedule(builder.build(ns(60)))
+    (order,) = orders_of(plan, world).statuses
+    assert (order.queue, order.waited_s) == ("q", 60.0)
+    world.apply(structs.replace(world.groups[KEY], status=structs.replace(order.status, ready="")))
+    plan, _ = schedule(builder.build(ns(61)))
+    (order,) = orders_of(plan, world).statuses
+    assert order.waited_s is None

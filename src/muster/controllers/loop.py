@@ -80,6 +80,7 @@ class Loop:
             is_busy=lambda: bool(self._writes),
             wake=self.wake,
             log=log,
+            metrics=metrics,
             events=events,
         )
         self.cycles = 0

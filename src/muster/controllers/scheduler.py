@@ -162,14 +162,16 @@ class Scheduler:
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""
-        for gang in (*(one.gang for one in found.statuses), *(one.gang for one in found.signals)):
-            self.untold(gang)
+        for status in found.statuses:
+            self.untold(status.gang)
+        for signal in found.signals:
+            self.untold(signal.gang, signal.signal.pod)
         for queue in found.queues:
             self.untold_queue(queue.queue)
 
-    def untold(self, gang: Key) -> None:
-        """What the gang was to be told did not reach it: it is told in the next cycle."""
-        self._told.gangs.pop(gang, None)
+    def untold(self, gang: Key, pod: Key | None = None) -> None:
+        """What the gang, or a pod of it, was to be told did not reach it: it is told in the next cycle."""
+        self._told.untold(gang, pod)
 
     def untold_queue(self, queue: str) -> None:
         """What the queue was to be told did not reach it: it is told in the next cycle."""

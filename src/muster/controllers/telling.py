@@ -28,7 +28,7 @@ from muster.kube.clock import Clock
 from muster.kube.events import EventRecorder, Regarding
 from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from muster.snapshot.world import Key
-from muster.telemetry import SILENT, Log
+from muster.telemetry import SILENT, Log, Metrics
 
 DECISION_LABEL = "muster.dev/decision"
 _POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
@@ -37,6 +37,8 @@ _WRITERS = 8
 _LATE_S = 2.0
 # How soon the same object is written again, and how soon after an error.
 _AGAIN_S, _AFTER_ERROR_S = 1.0, 1.0
+# How long after errors at most; how soon it is looked whether another word was written.
+_LONGEST_S, _SOON_S = 60.0, 0.05
 
 _SAID_OF_INVALID = ("phase", "reason", "conditions", "decision")
 
@@ -64,15 +66,20 @@ class Teller:
         is_busy: Callable[[], bool],
         wake: Callable[[], None],
         log: Log = SILENT,
+        metrics: Metrics | None = None,
         events: EventRecorder | None = None,
     ) -> None:
         self._client, self._scheduler, self._clock = client, scheduler, clock
         self._may_write, self._is_busy, self._wake = may_write, is_busy, wake
-        self._log, self._events = log, events
+        self._log, self._metrics, self._events = log, metrics, events
         self._waiting: dict[What, Told] = {}
         self._there = asyncio.Event()
-        # When each object may be written again.
+        # When each object may be written again, and what is being written: two words never overtake each other.
         self._rests: dict[What, float] = {}
+        self._writing: set[What] = set()
+        # What was not taken: how often, when it is found anew, and for whom.
+        self._failures: dict[What, int] = {}
+        self._again: dict[What, tuple[float, Order]] = {}
 
     def __len__(self) -> int:
         """How much there is to be written."""
@@ -123,7 +130,7 @@ class Teller:
             await self._give_way()
             what, pause_s = self._next()
             if what is None:
-                if not self._waiting:
+                if not self._waiting and not self._again:
                     self._there.clear()
                 await self._clock.sleep(pause_s)
                 continue
@@ -132,38 +139,57 @@ class Teller:
                 self._forget(told.order)
                 continue
             self._rests[what] = self._clock.now_s() + _AGAIN_S
+            self._writing.add(what)
             try:
-                await self._write(told)
-            except NotFound:
-                continue
-            except Conflict:
-                # Another object of that name by now: it is told when it was seen.
-                self._forget(told.order)
-                self._wake()
-            except ApiError as error:
-                named = "/".join(part for part in what[1] if part)
-                self._log.warning("a word could not be written", what=what[0], about=named, error=error.message)
-                await self._clock.sleep(_AFTER_ERROR_S)
-                # What is true then is written then.
-                self._forget(told.order)
-                self._wake()
+                await self._write_one(what, told)
+            finally:
+                self._writing.discard(what)
+
+    async def _write_one(self, what: What, told: Told) -> None:
+        try:
+            await self._write(told)
+        except NotFound:
+            pass
+        except Conflict:
+            # Another object of that name by now: it is told when it was seen.
+            self._forget(told.order)
+            self._wake()
+        except ApiError as error:
+            named = "/".join(part for part in what[1] if part)
+            self._log.warning("a word could not be written", what=what[0], about=named, error=error.message)
+            failures = self._failures[what] = self._failures.get(what, 0) + 1
+            at_s = self._clock.now_s() + min(_AFTER_ERROR_S * 2 ** min(failures - 1, 10), _LONGEST_S)
+            self._rests[what], self._again[what] = at_s, (at_s, told.order)
+            return
+        self._failures.pop(what, None)
 
     def _next(self) -> tuple[What | None, float]:
         """The first that may be written now, else how long to wait for one."""
         now_s = self._clock.now_s()
+        self._find_anew(now_s)
         if len(self._rests) > 2 * len(self._waiting) + 1000:
             self._rests = {what: at_s for what, at_s in self._rests.items() if at_s > now_s}
-        soonest_s = now_s + _AGAIN_S
+        soonest_s = min((at_s for at_s, _ in self._again.values()), default=now_s + _AGAIN_S)
         for what in self._waiting:
             at_s = self._rests.get(what, 0.0)
-            if at_s <= now_s:
+            if at_s <= now_s and what not in self._writing:
                 return what, 0.0
-            soonest_s = min(soonest_s, at_s)
-        return None, soonest_s - now_s if self._waiting else 0.0
+            soonest_s = min(soonest_s, max(at_s, now_s + _SOON_S))
+        return None, min(soonest_s - now_s, _AGAIN_S) if self._waiting or self._again else 0.0
+
+    def _find_anew(self, now_s: float) -> None:
+        """What was not taken a while ago: what is true now is found, and told."""
+        due = [what for what, (at_s, _) in self._again.items() if at_s <= now_s]
+        for what in due:
+            self._forget(self._again.pop(what)[1])
+        if due:
+            self._wake()
 
     def _forget(self, order: Order) -> None:
         if isinstance(order, QueueOrder):
             self._scheduler.untold_queue(order.queue)
+        elif isinstance(order, SignalOrder):
+            self._scheduler.untold(order.gang, order.signal.pod)
         elif not isinstance(order, NominateOrder):
             self._scheduler.untold(order.gang)
 
@@ -204,6 +230,8 @@ class Teller:
             await self._client.patch(POD_GROUP, *order.gang, whole, content=JSON_PATCH, subresource="status")
 
     def _say_status(self, order: StatusOrder, decision: str) -> None:
+        if order.waited_s is not None and self._metrics is not None:
+            self._metrics.gang_wait.labels(self._metrics.queues.known(order.queue)).observe(order.waited_s)
         if order.note is None:
             return
         about = gang_regarding(order.gang, order.uid)

@@ -16,7 +16,7 @@ from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
 from muster.decisions.queue_status import status_of as queue_status_of
 from muster.decisions.queues import are_told
-from muster.decisions.signals import Signal, signals_of
+from muster.decisions.signals import Heard, Signal, signals_of
 from muster.decisions.status import status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
@@ -25,6 +25,8 @@ from muster.snapshot.world import Key, World
 
 # The `schedulingBackoff` of those who want to be told after one failure.
 _ONCE = 1
+# Pods that were told something and have a node, or are gone, are forgotten when there are so many.
+_MOST_HEARD = 10_000
 
 
 class BindOrder(NamedTuple):
@@ -61,6 +63,7 @@ class StatusOrder(NamedTuple):
     uid: str
     status: PodGroupStatus
     note: Note | None
+    queue: str
     # How long the gang waited for its minimum, in the cycle that placed it.
     waited_s: float | None
 
@@ -110,17 +113,32 @@ class Told(NamedTuple):
 
 @dataclass
 class Memory:
-    """What was told, from one cycle to the next, so that nobody looks at it again; by gang and by queue."""
+    """What was told, from one cycle to the next, so that nobody looks at it again; by gang, by queue and by pod."""
 
     gangs: dict[Key, Told] = field(default_factory=dict)
     queues: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    # The status that was ordered for a gang, and the one that stood there, the names of decisions aside.
+    statuses: dict[Key, tuple[str, PodGroupStatus, PodGroupStatus]] = field(default_factory=dict)
+    pods: dict[Key, Heard] = field(default_factory=dict)
 
     def keep(self, world: World) -> None:
         """Forgets who is gone."""
-        for gang in self.gangs.keys() - world.groups.keys():
-            del self.gangs[gang]
+        for known in (self.gangs, self.statuses):
+            for gang in known.keys() - world.groups.keys():
+                del known[gang]
         for queue in self.queues.keys() - world.queues.keys():
             del self.queues[queue]
+        if len(self.pods) > _MOST_HEARD:
+            gone = [key for key in self.pods if key not in world.pods or world.pods[key].pod.spec.node_name]
+            for pod in gone:
+                del self.pods[pod]
+
+    def untold(self, gang: Key, pod: Key | None = None) -> None:
+        """Something that was ordered for a gang, or for a pod of it, did not reach it."""
+        self.gangs.pop(gang, None)
+        self.statuses.pop(gang, None)
+        if pod is not None:
+            self.pods.pop(pod, None)
 
 
 def orders_of(
@@ -141,13 +159,9 @@ def orders_of(
         binds,
         evictions,
         tuple(_nominations(plan, decisions, anew, world)),
-        tuple(_statuses(plan, anew, world, decision)),
+        tuple(_statuses(plan, anew, world, decision, memory.statuses)),
         tuple(_rooms(plan, anew, world)),
-        tuple(
-            SignalOrder(plan.snapshot.gangs[number].key, one)
-            for number in anew
-            for one in signals_of(plan, number, world)
-        ),
+        tuple(_signals(plan, anew, world, memory.pods)),
         tuple(_queues(plan, world, memory.queues)),
         decision,
     )
@@ -207,24 +221,44 @@ def _nominations(
                 yield NominateOrder(key, pod.metadata.uid, node)
 
 
-def _statuses(plan: Plan, anew: Collection[int], world: World, decision: str) -> Iterator[StatusOrder]:
+def _statuses(
+    plan: Plan,
+    anew: Collection[int],
+    world: World,
+    decision: str,
+    ordered: MutableMapping[Key, tuple[str, PodGroupStatus, PodGroupStatus]],
+) -> Iterator[StatusOrder]:
+    """Statuses that are others now. One that comes back as it was is not ordered again: a server with older definitions
+    keeps less than it is told.
+    """
     for number in anew:
         gang = plan.snapshot.gangs[number]
         group = world.groups[gang.key]
         backs_off = group.spec.scheduling_backoff == _ONCE
         status = status_of(plan, number, group.status, group.metadata.generation or None, backs_off=backs_off)
         if status == group.status:
+            ordered.pop(gang.key, None)
             continue
+        order = group.metadata.uid, _unnamed(status), _unnamed(group.status)
+        if ordered.get(gang.key) == order:
+            continue
+        ordered[gang.key] = order
         started = status.start_time is not None and group.status.start_time is None
         waited_s = max(0, plan.snapshot.now_ns - gang.created_ns) / 10**9 if started and gang.created_ns else None
         note = note_of(group.status, status)
         status = structs.replace(status, decision=decision)
-        yield StatusOrder(gang.key, group.metadata.uid, status, note, waited_s)
+        yield StatusOrder(gang.key, group.metadata.uid, status, note, gang.queue, waited_s)
 
 
-def _signals(plan: Plan, anew: Collection[int], world: World) -> Iterator[SignalOrder]:
+def _unnamed(status: PodGroupStatus) -> PodGroupStatus:
+    return structs.replace(status, decision="")
+
+
+def _signals(
+    plan: Plan, anew: Collection[int], world: World, told: MutableMapping[Key, Heard]
+) -> Iterator[SignalOrder]:
     for number in anew:
-        for one in signals_of(plan, number, world):
+        for one in signals_of(plan, number, world, told):
             yield SignalOrder(plan.snapshot.gangs[number].key, one)
 
 

@@ -4,7 +4,7 @@
 is missing where, in numbers, is in the status of the gang.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Final, NamedTuple
 
 from muster.api.cluster import Pod, PodCondition
@@ -12,7 +12,7 @@ from muster.api.podgroup import PodGroup
 from muster.decisions.words import foremost, sentence
 from muster.plan.outcome import Code, Outcome, Plan, Reason
 from muster.snapshot.arrays import Gang
-from muster.snapshot.world import Key, World
+from muster.snapshot.world import Key, World, key_of
 
 POD_SCHEDULED: Final = "PodScheduled"
 ACCEPTED: Final = "muster.dev/Accepted"
@@ -34,8 +34,18 @@ class Signal(NamedTuple):
     drop: tuple[str, ...]
 
 
-def signals_of(plan: Plan, number: int, world: World) -> Iterator[Signal]:
-    """What is to be written to the waiting pods of one gang, by its number in the snapshot."""
+class Heard(NamedTuple):
+    """The conditions of ours that a pod has once everything that was ordered is written."""
+
+    uid: str
+    conditions: dict[str, PodCondition]
+
+
+def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
+    """What is to be written to the waiting pods of one gang, by its number in the snapshot.
+
+    `told` is what was ordered and not seen yet: a word that is on its way can only be taken back by another one.
+    """
     gang, outcome = plan.snapshot.gangs[number], plan.outcomes[number]
     group = world.groups[gang.key]
     helped = _helped(gang, outcome, group)
@@ -43,14 +53,14 @@ def signals_of(plan: Plan, number: int, world: World) -> Iterator[Signal]:
         text = helped.get(at, "")
         wanted = (PodCondition(type=POD_SCHEDULED, status="False", reason=UNSCHEDULABLE, message=text),) if text else ()
         for name in batch.pods:
-            yield from _signal(world.pods[gang.key[0], name].pod, wanted)
+            yield from _signal(world.pods[gang.key[0], name].pod, wanted, told)
     for note in gang.notes:
         facts = world.pods.get((gang.key[0], note.pod))
         if note.code in _ABOUT_PODS and facts is not None and not facts.pod.spec.node_name:
             reason = Reason(note.code, note.row, detail=note.detail, pod=note.pod)
             message = sentence(reason, gang, plan.snapshot)
-            told = PodCondition(type=ACCEPTED, status="False", reason=note.code, message=message)
-            yield from _signal(facts.pod, (told,))
+            refused = PodCondition(type=ACCEPTED, status="False", reason=note.code, message=message)
+            yield from _signal(facts.pod, (refused,), told)
 
 
 def _helped(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, str]:
@@ -78,10 +88,17 @@ def _words(gang: Gang, reason: Reason) -> str:
     return f"{who} waits: {reason.code} · see kubectl describe pg {gang.key[1]}"
 
 
-def _signal(pod: Pod, wanted: tuple[PodCondition, ...]) -> Iterator[Signal]:
+def _signal(pod: Pod, wanted: tuple[PodCondition, ...], told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
     """What differs from what stands there. That a pod is scheduled, or accepted, nobody needs to be told."""
+    key, uid = key_of(pod.metadata), pod.metadata.uid
     there = {one.type: one for one in pod.status.conditions if one.type in _OURS and one.status == "False"}
+    heard = told.get(key)
+    if heard is not None and heard == (uid, there):
+        del told[key]
+    elif heard is not None and heard.uid == uid:
+        there = heard.conditions
     put = tuple(one for one in wanted if there.get(one.type) != one)
     drop = tuple(kind for kind in there if kind not in {one.type for one in wanted})
     if put or drop:
-        yield Signal((pod.metadata.namespace or "default", pod.metadata.name), pod.metadata.uid, put, drop)
+        told[key] = Heard(uid, {one.type: one for one in wanted})
+        yield Signal(key, uid, put, drop)

@@ -56,7 +56,7 @@ class Observer:
 
 
 def observe_cycle(metrics: Metrics, plan: Plan) -> None:
-    """Counts what a cycle did: attempts, gangs whose wait is over, and what must never happen."""
+    """Counts what a cycle did: attempts, and what must never happen."""
     snapshot = plan.snapshot
     for verdict, times in Counter(one.verdict.value for one in plan.outcomes.tried.values()).items():
         metrics.schedule_attempts.labels(verdict).inc(times)
@@ -65,19 +65,12 @@ def observe_cycle(metrics: Metrics, plan: Plan) -> None:
         if not placement.nominated:
             bound.setdefault(placement.gang, []).append(placement)
     leaving = {(one.gang, one.leaf, one.pod) for one in plan.evictions}
-    waits: dict[str, list[int]] = {}
     scattered = 0
     for number, placements in bound.items():
         gang = snapshot.gangs[number]
-        if not gang.started_ns and not gang.placed and plan.outcomes[number].satisfied:
-            waits.setdefault(metrics.queues.known(gang.queue), []).append(gang.created_ns)
         if gang.holds:
             scattered += sum(_scattered(plan, number, placements, leaving))
     metrics.topology_violations.inc(scattered)
-    for queue, created in waits.items():
-        wait = metrics.gang_wait.labels(queue)
-        for since_ns in created:
-            wait.observe(max(0, snapshot.now_ns - since_ns) / 10**9)
     lost: dict[int, list[Eviction]] = {}
     for one in plan.evictions:
         if one.action != Action.STALE:

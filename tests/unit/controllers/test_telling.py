@@ -98,3 +98,47 @@ async def test_waiting_pods_are_told_once_and_not_again():
     assert len(written(server, "pods", "g-0")) == 1
     (condition,) = server.objects["pods"]["default", "g-0"]["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
+
+
+@played
+async def test_a_word_that_is_on_its_way_is_taken_back_when_it_is_no_longer_so():
+    """The pod asks for nodes; before that is written, one of its gang goes, and nodes would not help any more."""
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    server.fail("patch", "g-0", plural="pods", done=True, wait_s=3.0)
+    async with running(server):
+        await until(lambda: any((ask.verb, ask.key[1]) == ("patch", "g-0") for ask in server.asks))
+        server.remove("pods", "g-1")
+        await until(says(server, "g", "WaitingForPods"))
+        await asyncio.sleep(60)
+    assert not server.objects["pods"]["default", "g-0"]["status"].get("conditions")
+
+
+@played
+async def test_a_server_that_keeps_less_than_it_is_told_is_not_told_for_ever():
+    """Definitions that are older than the process: fields go that it knows, and the rest is as it should be."""
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+
+    def prune(ask):
+        if ask.plural == "podgroups" and ask.verb == "patch":
+            status = dict(server.objects["podgroups"]["default", "g"]["status"])
+            if status.pop("podsSummary", None):
+                server.put({**server.objects["podgroups"]["default", "g"], "status": status})
+
+    server.after = prune
+    async with running(server):
+        await until(says(server, "g", "InsufficientResources"))
+        await asyncio.sleep(600)
+    assert len(written(server, "podgroups", "g")) <= 3
+
+
+@played
+async def test_what_is_always_refused_is_asked_ever_less_often():
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    fault = server.fail("patch", "g", plural="podgroups", times=10**6, says=refusal(403))
+    async with running(server) as process:
+        await asyncio.sleep(600)
+        assert 5 <= fault.met <= 20
+        assert process.loop.cycles < 200

@@ -162,7 +162,7 @@ def test_names_of_queues_that_are_not_there_take_no_label():
 
 
 def test_what_a_cycle_did_is_counted():
-    """Attempts by what came of them; the wait of a gang that starts; nothing that must never happen."""
+    """Attempts by what came of them, and nothing that must never happen."""
     metrics = Metrics()
     plan = planned(*CLUSTER)
     metrics.keep_queues(plan.snapshot.queues.names)
@@ -170,8 +170,6 @@ def test_what_a_cycle_did_is_counted():
     observe_cycle(metrics, plan)
     assert value(metrics, "schedule_attempts_total", result="Placed") == 2
     assert value(metrics, "schedule_attempts_total", result="Infeasible") == 2
-    assert value(metrics, "gang_wait_seconds_count", queue="a") == 2
-    assert value(metrics, "gang_wait_seconds_count", queue="b") is None
     assert value(metrics, "core_evictions_total") == value(metrics, "topology_violations_total") == 0
 
 

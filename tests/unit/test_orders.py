@@ -2,10 +2,13 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from msgspec import structs
 
+from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
 from muster.decisions.orders import BindOrder, Memory, NominateOrder, orders_of
+from muster.decisions.status import fitting, status_document
 from muster.plan.cycle import schedule
 from muster.snapshot.build import Builder
 from oracle.engine import world_of
@@ -104,3 +107,24 @@ def test_how_long_a_gang_waited_is_said_once():
     plan, _ = schedule(builder.build(ns(61)))
     (order,) = orders_of(plan, world).statuses
     assert order.waited_s is None
+
+
+def test_a_very_large_status_fits_into_an_object():
+    """What holds something stays; the rest goes from the end."""
+    row = SubGroupStatus(name="x" * 50, minimum=1, message="m" * 200)
+    held = structs.replace(row, core=True, pods=PodCounts(placed=1, total=1))
+    rows = [SubGroupStatus(), *[row] * 3000, *[held] * 1000]
+    found = fitting(PodGroupStatus(sub_groups=rows), 600_000)
+    assert len(msgspec.json.encode(status_document(found))) < 600_000
+    assert sum(one.core for one in found.sub_groups) == 1000
+    assert found.sub_groups[0] == SubGroupStatus()
+    assert fitting(PodGroupStatus(sub_groups=rows[:5]), 600_000).sub_groups == rows[:5]
+
+
+def test_where_pods_are_missing_those_that_are_set_aside_come_first():
+    """They are there, and somebody can mend them; their controller has done its part."""
+    tree = {"gangs": {"g": {"subGroups": [{"name": "a", "minMember": 1}]}}}
+    orders, *_ = planned(ROOM, tree, {"pods": [{"gang": "g", "name": "g"}]})
+    (order,) = orders.statuses
+    assert order.status.reason == "SetAside"
+    assert order.note.reason == "SetAside"

@@ -119,3 +119,38 @@ def test_a_pod_that_is_set_aside_is_told_and_what_was_mended_is_forgotten():
     cluster.world.apply(structs.replace(pod, metadata=labelled))
     (signal,) = cluster.signals()
     assert (signal.drop, [one.type for one in signal.put]) == (("muster.dev/Accepted",), ["PodScheduled"])
+
+
+def test_what_was_said_about_a_gang_goes_with_its_podgroup():
+    cluster = Cluster(FULL, waits())
+    cluster.tell(cluster.signals())
+    cluster.world.apply(cluster.world.groups[KEY], deleted=True)
+    found = cluster.signals()
+    assert {(signal.pod[1], signal.drop) for signal in found} == {(name, ("PodScheduled",)) for name in ("g-0", "g-1")}
+    cluster.tell(found)
+    assert cluster.signals() == []
+
+
+def test_who_is_bound_is_set_aside_no_longer():
+    """Its label was mended and there is room: nobody has the time to take the condition back before."""
+    tree = {"gangs": {"g": {"subGroups": [{"name": "a", "minMember": 1}]}}}
+    cluster = Cluster(FULL, tree, {"pods": [{"gang": "g", "name": "g-0"}]})
+    cluster.tell(cluster.signals())
+    pod = cluster.world.pods["default", "g-0"].pod
+    labelled = structs.replace(pod.metadata, labels={"kai.scheduler/subgroup-name": "a"})
+    cluster.world.apply(structs.replace(pod, metadata=labelled))
+    (signal,) = cluster.signals()
+    assert (signal.pod[1], signal.put, signal.drop) == ("g-0", (), ("muster.dev/Accepted",))
+
+
+def test_a_running_pod_that_is_relabelled_is_told_too():
+    tree = {"gangs": {"g": {"subGroups": [{"name": "a", "minMember": 1}]}}}
+    cluster = Cluster(FULL, tree, {"pods": [{"gang": "g", "name": "g-0", "on": "n"}]})
+    (signal,) = cluster.signals()
+    assert [one.type for one in signal.put] == ["muster.dev/Accepted"]
+    cluster.tell([signal])
+    pod = cluster.world.pods["default", "g-0"].pod
+    labelled = structs.replace(pod.metadata, labels={"kai.scheduler/subgroup-name": "a"})
+    cluster.world.apply(structs.replace(pod, metadata=labelled))
+    (signal,) = cluster.signals()
+    assert (signal.put, signal.drop) == ((), ("muster.dev/Accepted",))

@@ -18,6 +18,7 @@ from muster.decisions.explanation import Explanation, Leaving, document_of
 from muster.decisions.explanation import explain as put_together
 from muster.decisions.losses import Loss, why_evicted
 from muster.decisions.plan import core_rows, domain_of
+from muster.decisions.status import SCHEDULED
 from muster.decisions.words import foremost, sentence, told
 from muster.plan.outcome import Code, Plan, Verdict
 from muster.plan.raises import raises
@@ -82,8 +83,11 @@ def explain(
         _say(found, made)
         if status.decision:
             word = f"{status.phase} {status.reason}".strip()
+            why = next((one.message for one in status.conditions if one.type == SCHEDULED and one.message), "")
             say()
             say(sayable(f"  the scheduler's last word: {word} · decision {status.decision}"))
+            if why:
+                say(sayable(f"    {why}"))
             say(sayable(f"    kubectl get events -n {key[0]} -l muster.dev/decision={status.decision}"))
         for note in loaded.notes if loaded.place == CLUSTER else ():
             tell(f"note: {note}")

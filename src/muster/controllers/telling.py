@@ -40,7 +40,8 @@ _AGAIN_S, _AFTER_ERROR_S = 1.0, 1.0
 # How long after errors at most; how soon it is looked whether another word was written.
 _LONGEST_S, _SOON_S = 60.0, 0.05
 
-_SAID_OF_INVALID = ("phase", "reason", "conditions", "decision")
+# The rest of what is known of such a gang stays; of these, what is not there goes.
+_SAID_OF_INVALID = ("phase", "reason", "conditions", "decision", "ready", "podsSummary", "resourcesStatus")
 
 Order = StatusOrder | NominateOrder | RoomOrder | SignalOrder | QueueOrder
 What = tuple[str, Key]
@@ -96,19 +97,25 @@ class Teller:
         if self._waiting:
             self._there.set()
 
-    async def reserve(self, orders: Orders) -> ApiError | None:
-        """Nominations and kept room, at once. An error: not all could be written, so nobody may go for them."""
+    async def reserve(self, orders: Orders) -> dict[Key, ApiError]:
+        """Nominations and kept room, at once. Gives the gangs for which not all could be written, each with an error:
+        nobody may go for them.
+        """
         wanted = [(what, one) for what, one in _named(orders) if isinstance(one, NominateOrder | RoomOrder)]
         for what, _ in wanted:
             self._waiting.pop(what, None)
+        pods = self._scheduler.world.pods
+        gangs = [one.gang if isinstance(one, RoomOrder) else pods[one.pod].gang for _, one in wanted]
         writes = (self._write(Told(one, orders.decision)) for _, one in wanted)
-        for error in await asyncio.gather(*writes, return_exceptions=True):
-            if isinstance(error, ApiError):
-                self._log.warning("room could not be reserved", error=error.message, decision=orders.decision)
-                return error
-            if error is not None:
+        failed: dict[Key, ApiError] = {}
+        for gang, error in zip(gangs, await asyncio.gather(*writes, return_exceptions=True), strict=True):
+            if isinstance(error, ApiError) and gang is not None:
+                said = {"gang": "/".join(gang), "error": error.message, "decision": orders.decision}
+                self._log.warning("room could not be reserved", **said)
+                failed.setdefault(gang, error)
+            elif error is not None:
                 raise error
-        return None
+        return failed
 
     def say(self, about: Regarding, note: Note, decision: str = "") -> None:
         """Something happened to an object."""
@@ -222,7 +229,7 @@ class Teller:
         """The whole status; of a gang that nobody can read only that it is so, and what was known of it stays."""
         document = status_document(order.status)
         if order.status.phase == INVALID:
-            said = {name: document[name] for name in _SAID_OF_INVALID if name in document}
+            said = {name: document.get(name) for name in _SAID_OF_INVALID}
             body = {"metadata": {"uid": order.uid}, "status": said}
             await self._client.patch(POD_GROUP, *order.gang, body, content=MERGE, subresource="status")
         else:

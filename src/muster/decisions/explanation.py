@@ -124,7 +124,7 @@ def explain(
     return Explanation(
         gang,
         outcome,
-        sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(outcome, snapshot),
+        sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(plan, number),
         tuple(_checks(gang, outcome, plan)),
         _proof(gang, outcome, plan),
         tuple(_places(gang, outcome, crowd)),
@@ -137,12 +137,18 @@ def explain(
     )
 
 
-def _good(outcome: Outcome, snapshot: Snapshot) -> str:
-    """A few words for a gang that has what it needs."""
-    root, where = outcome.rows[0], domain_of(outcome.rows[0], snapshot)
+def _good(plan: Plan, number: int) -> str:
+    """A few words for a gang that has what it needs, or will have it once this cycle's pods are bound."""
+    outcome = plan.outcomes[number]
+    root, where = outcome.rows[0], domain_of(outcome.rows[0], plan.snapshot)
+    new = sum(len(one.pods) for one in plan.placements if one.gang == number)
+    there = f", in {where}" if where else ""
+    if new:
+        rest = f" beside {root.placed - new:,} that are placed" if root.placed > new else ""
+        return f"it fits: a cycle now binds {pods_in_words(new)}{rest}{there} · so far nobody has bound them"
     some = f"{root.placed:,} of {pods_in_words(root.total)}"
     words = f"all {pods_in_words(root.total)} are placed" if root.placed == root.total > 1 else f"{some} placed"
-    return words + (f", in {where}" if where else "")
+    return words + there
 
 
 def _checks(gang: Gang, outcome: Outcome, plan: Plan) -> Iterator[Check]:

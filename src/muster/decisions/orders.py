@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from muster.api.podgroup import PodGroupStatus
@@ -16,8 +17,8 @@ from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
 from muster.decisions.queue_status import status_of as queue_status_of
 from muster.decisions.queues import are_told
-from muster.decisions.signals import Heard, Signal, signals_of
-from muster.decisions.status import status_of
+from muster.decisions.signals import ACCEPTED, Heard, Signal, signal, signals_of
+from muster.decisions.status import fitting, status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
 from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
@@ -25,6 +26,8 @@ from muster.snapshot.world import Key, World
 
 # The `schedulingBackoff` of those who want to be told after one failure.
 _ONCE = 1
+# What a store takes of one object, with a margin; below so many rows nobody needs to count.
+_LARGEST_OBJECT, _MANY_ROWS = 1_400_000, 1_000
 # Pods that were told something and have a node, or are gone, are forgotten when there are so many.
 _MOST_HEARD = 10_000
 
@@ -161,7 +164,11 @@ def orders_of(
         tuple(_nominations(plan, decisions, anew, world)),
         tuple(_statuses(plan, anew, world, decision, memory.statuses)),
         tuple(_rooms(plan, anew, world)),
-        tuple(_signals(plan, anew, world, memory.pods)),
+        (
+            *_signals(plan, anew, world, memory.pods),
+            *_mended(binds, world, memory.pods),
+            *_of_nobody(world, memory.pods),
+        ),
         tuple(_queues(plan, world, memory.queues)),
         decision,
     )
@@ -236,6 +243,8 @@ def _statuses(
         group = world.groups[gang.key]
         backs_off = group.spec.scheduling_backoff == _ONCE
         status = status_of(plan, number, group.status, group.metadata.generation or None, backs_off=backs_off)
+        if len(status.sub_groups) > _MANY_ROWS:
+            status = fitting(status, _LARGEST_OBJECT - 2 * len(msgspec.json.encode(group.spec)))
         if status == group.status:
             ordered.pop(gang.key, None)
             continue
@@ -260,6 +269,23 @@ def _signals(
     for number in anew:
         for one in signals_of(plan, number, world, told):
             yield SignalOrder(plan.snapshot.gangs[number].key, one)
+
+
+def _mended(binds: Collection[BindOrder], world: World, told: MutableMapping[Key, Heard]) -> Iterator[SignalOrder]:
+    """Who is bound is set aside no longer."""
+    for order in binds:
+        pod = world.pods[order.pod].pod
+        if any(one.type == ACCEPTED and one.status == "False" for one in pod.status.conditions):
+            told[order.pod] = Heard(order.uid, {})
+            yield SignalOrder(order.gang, Signal(order.pod, order.uid, (), (ACCEPTED,)))
+
+
+def _of_nobody(world: World, told: MutableMapping[Key, Heard]) -> Iterator[SignalOrder]:
+    """Pods whose PodGroup is not there: nothing that was said about it is so any more."""
+    for gang in world.members.keys() - world.groups.keys():
+        for facts in world.members[gang].values():
+            for one in signal(facts.pod, (), told):
+                yield SignalOrder(gang, one)
 
 
 def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]) -> Iterator[QueueOrder]:

@@ -53,14 +53,18 @@ def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, 
         text = helped.get(at, "")
         wanted = (PodCondition(type=POD_SCHEDULED, status="False", reason=UNSCHEDULABLE, message=text),) if text else ()
         for name in batch.pods:
-            yield from _signal(world.pods[gang.key[0], name].pod, wanted, told)
+            yield from signal(world.pods[gang.key[0], name].pod, wanted, told)
+    noted = {note.pod for note in gang.notes if note.code in _ABOUT_PODS}
+    for (_, name), facts in world.members.get(gang.key, {}).items():
+        if facts.pod.spec.node_name and name not in noted and facts.pod.status.conditions:
+            yield from signal(facts.pod, (), told)
     for note in gang.notes:
-        facts = world.pods.get((gang.key[0], note.pod))
-        if note.code in _ABOUT_PODS and facts is not None and not facts.pod.spec.node_name:
+        meant = world.pods.get((gang.key[0], note.pod))
+        if note.code in _ABOUT_PODS and meant is not None:
             reason = Reason(note.code, note.row, detail=note.detail, pod=note.pod)
             message = sentence(reason, gang, plan.snapshot)
             refused = PodCondition(type=ACCEPTED, status="False", reason=note.code, message=message)
-            yield from _signal(facts.pod, (refused,), told)
+            yield from signal(meant.pod, (refused,), told)
 
 
 def _helped(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, str]:
@@ -88,7 +92,7 @@ def _words(gang: Gang, reason: Reason) -> str:
     return f"{who} waits: {reason.code} · see kubectl describe pg {gang.key[1]}"
 
 
-def _signal(pod: Pod, wanted: tuple[PodCondition, ...], told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
+def signal(pod: Pod, wanted: tuple[PodCondition, ...], told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
     """What differs from what stands there. That a pod is scheduled, or accepted, nobody needs to be told."""
     key, uid = key_of(pod.metadata), pod.metadata.uid
     there = {one.type: one for one in pod.status.conditions if one.type in _OURS and one.status == "False"}

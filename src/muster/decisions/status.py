@@ -23,6 +23,8 @@ ACCEPTED, PODS_PRESENT, SCHEDULED, STALE = "Accepted", "PodsPresent", "Scheduled
 UNSCHEDULABLE_ON_NODE_POOL = "UnschedulableOnNodePool"
 PENDING, RUNNING, COMPLETED, INVALID = "Pending", "Scheduled", "Completed", "Invalid"
 _NS = 10**9
+# What a row has more when it is written than when it is encoded: what is false or nothing, and who owns each field.
+_ROW_BYTES = 140
 
 
 def status_of(
@@ -30,8 +32,8 @@ def status_of(
 ) -> PodGroupStatus:
     """The status of one gang, by its number in the snapshot, as a change of the one that it has.
 
-    An invalid gang keeps what is known of its tree: nobody can say what belongs to it. One that `backs_off` is told
-    when there is no place for it.
+    Of an invalid gang nobody can say what belongs to it: what was known of its tree stays for the day that it is
+    mended, and no sums are told. One that `backs_off` is told when there is no place for it.
     """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
     now = time_of(snapshot.now_ns)
@@ -45,7 +47,8 @@ def status_of(
         start_time=_start_time(outcome, before, now),
     )
     if invalid:
-        return structs.replace(found, reason=INVALID, start_time=before.start_time)
+        kept = structs.replace(found, reason=INVALID, start_time=before.start_time)
+        return structs.replace(kept, ready="", pods_summary="", resources_status=ResourcesStatus())
     rows = _rows(gang, outcome, snapshot)
     return structs.replace(
         found,
@@ -54,6 +57,24 @@ def status_of(
         sub_groups=rows,
         resources_status=_resources(gang, snapshot),
     )
+
+
+def fitting(status: PodGroupStatus, most: int) -> PodGroupStatus:
+    """The status in so many bytes, roughly: of very large trees the nodes that hold nothing go first, and the last of
+    these and of the others.
+    """
+    sizes = [len(msgspec.json.encode(row)) + _ROW_BYTES for row in status.sub_groups]
+    if sum(sizes) <= most:
+        return status
+    held = [bool(row.core or row.pods.placed or row.pods.succeeded or row.stale_since) for row in status.sub_groups]
+    found: set[int] = {0}
+    left = most - sizes[0]
+    for wanted in (True, False):
+        for at in range(1, len(sizes)):
+            if held[at] is wanted and sizes[at] <= left:
+                found.add(at)
+                left -= sizes[at]
+    return structs.replace(status, sub_groups=[row for at, row in enumerate(status.sub_groups) if at in found])
 
 
 def status_document(status: PodGroupStatus) -> dict[str, Any]:

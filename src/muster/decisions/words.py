@@ -31,7 +31,8 @@ PRECEDENCE = (
 )
 _RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
 # These say something about single pods or a wish; alone they keep no gang from its minimum.
-_REMARKS = frozenset({Code.PRIORITY_NOT_FOUND, Code.SET_ASIDE, Code.BAD_POD})
+_ABOUT_PODS = frozenset({Code.SET_ASIDE, Code.BAD_POD})
+_REMARKS = _ABOUT_PODS | {Code.PRIORITY_NOT_FOUND}
 SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
 SHORT_OF_QUOTA = frozenset({Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA})
 
@@ -56,7 +57,10 @@ def foremost(outcome: Outcome) -> Told | None:
     """The reason to show when there is room for one: what keeps the gang from its minimum before anything else."""
     reasons = told(outcome)
     if outcome.verdict is not Verdict.PLACED:
-        reasons.sort(key=lambda one: one.reason.surplus or one.reason.code in _REMARKS)
+        # Where pods are missing, those that are there and can't be counted are what somebody can mend.
+        missing = any(one.reason.code == Code.WAITING_FOR_PODS for one in reasons)
+        remarks = _REMARKS - _ABOUT_PODS if missing else _REMARKS
+        reasons.sort(key=lambda one: one.reason.surplus or one.reason.code in remarks)
     return reasons[0] if reasons else None
 
 

@@ -155,7 +155,7 @@ SIMPLE = [
     pytest.param(
         [node(gpus=4), gang(minMember=2), *pods(2)],
         "default/g · Placed",
-        ["all 2 pods are placed", "✓ room"],
+        ["it fits: a cycle now binds 2 pods", "✓ room"],
         id="placed",
     ),
 ]

@@ -117,13 +117,14 @@ def gang_of(
 
 
 def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:
-    """The tree of a PodGroup, and its first error. Its pods come and go more often than its spec changes."""
+    """The tree of a PodGroup, its first error and how many more there are. Its pods change more often than its spec."""
     known, annotations = around.checked.get(key), group.metadata.annotations
     if known is None or known.spec != group.spec or known.annotations != annotations:
         report = Report([])
         tree = podgroup.check(group, report, Context(settings=around.settings))
-        wrong = next((one for one in report.violations if one.severity == ERROR), None)
-        error = f"{wrong.path} {wrong.message}" if wrong else ""
+        wrong = [one for one in report.violations if one.severity == ERROR]
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        error = f"{wrong[0].path} {wrong[0].message}{more}" if wrong else ""
         known = around.checked[key] = Checked(group.spec, annotations, tree or _NO_TREE, error)
     return known.tree, known.error
 
@@ -266,6 +267,7 @@ class _Pods:
                 plain = not facts.ports and not facts.unsupported
                 controlled = plain and any(owner.controller for owner in owners) if owners else False
                 guards = around.guards.of(self._namespace, metadata.labels) if self._guarded else ()
+                guards += around.guards.staying((self._namespace, metadata.name))
                 found = (metadata.name, row, around.shape_number(facts), controlled, guards, self._seen)
                 self._seen += 1
                 self._placed.setdefault(leaf, []).append(found)

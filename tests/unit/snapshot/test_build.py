@@ -510,3 +510,9 @@ def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch):
     assert [one.code for one in bad.held] == ["Invalid"]
     assert "a defect in muster: AssertionError: nobody thought of this" in bad.held[0].detail
     assert (good.held, len(good.waiting)) == ((), 1)
+
+
+def test_an_invalid_gang_says_how_many_errors_there_are():
+    tree = {"subGroups": [{"name": "a", "minMember": 1, "parent": "x"}, {"name": "b", "minMember": 1, "parent": "y"}]}
+    snapshot = snapshot_of(*documents_of({"gangs": {"g": tree}}))
+    assert snapshot.gangs[0].held[0].detail.endswith("(and 1 more)")

@@ -248,6 +248,12 @@ def test_credentials_and_servers_that_do_not_work(bare, tmp_path):
     done = muster(refused, "plan", code=2)
     assert "Unauthorized" in done.stderr
     assert [one["check"] for one in doctor(refused, code=1) if one["state"] == "fail"] == ["credentials"]
+    server = config["clusters"][0]["cluster"]["server"].replace("https://", "http://")
+    config["clusters"][0]["cluster"] = {"server": server}
+    plain = tmp_path / "plain"
+    plain.write_text(json.dumps(config))
+    assert f"{server} wants HTTPS\n  → write https:// in the kubeconfig" in muster(plain, "plan", code=2).stderr
+    assert [(one["check"], one["state"]) for one in doctor(plain, code=1)] == [("server", "fail")]
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     nobody = tmp_path / "nobody"
     nobody.write_text(json.dumps(config))
@@ -298,3 +304,29 @@ def test_a_doctor_for_the_service_account_that_the_manifests_make(plane):
         if [one["state"] for one in rights] == ["ok"]:
             return
     raise AssertionError(rights)
+
+
+def test_a_doctor_names_a_kind_that_an_interface_reads_and_muster_may_not(plane):
+    """After the test before: the service account has what the manifests give it."""
+    account = ("--as-service-account", "muster-system/muster")
+    target = {"group": "networking.k8s.io", "version": "v1", "kind": "Ingress"}
+    spec = {"targetGVK": target, "gangScheduling": {"podGroups": [{"name": "all", "minMember": 1}]}}
+    interface = {"apiVersion": "kai.scheduler/v1", "kind": "ResourceInterface", "metadata": {"name": "i"}, "spec": spec}
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(interface))
+    try:
+        (told,) = [one for one in doctor(plane.admin_kubeconfig, *account, code=1) if one["check"] == "rights"]
+        assert told["state"] == "fail"
+        assert "may not get, list, watch ingresses.networking.k8s.io: ResourceInterface i reads it" in told["message"]
+        assert 'muster.dev/aggregate-to-grouper: "true"' in told["hint"]
+        metadata = {"name": "muster-ingresses", "labels": {"muster.dev/aggregate-to-grouper": "true"}}
+        rules = [reading("networking.k8s.io", "ingresses")]
+        role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+        role["rules"][0]["verbs"] = ["get", "list", "watch"]
+        plane.kubectl("apply", "-f", "-", stdin=json.dumps(role))
+        for _ in range(20):
+            rights = [one for one in doctor(plane.admin_kubeconfig, *account, code=None) if one["check"] == "rights"]
+            if [one["state"] for one in rights] == ["ok"]:
+                return
+        raise AssertionError(rights)
+    finally:
+        plane.kubectl("delete", "resourceinterface", "i")

@@ -14,6 +14,15 @@ from muster.api.kinds import OUR_KINDS, POD_GROUP, QUEUE, RESOURCE_INTERFACE, TO
 from muster.api.validation import ERROR
 from muster.cli.judging import Checked, name_of, plural
 from muster.config import Config
+from muster.grouping.owners import ANY_VERSION
+from muster.snapshot.queues import (
+    QUEUE_CYCLE,
+    QUEUE_FORBIDDEN,
+    QUEUE_NOT_FOUND,
+    QUEUE_NOT_LEAF,
+    QUEUE_ORPHANED,
+    Standing,
+)
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _MOST_NAMES = 3
@@ -158,12 +167,12 @@ def check_objects(checked: Sequence[Checked], kinds: Collection[Kind], config: C
         if kind in kinds:
             yield _about(check, [one for one in checked if one.judgement.kind is kind], kind.name)
     if QUEUE in kinds:
-        yield from _check_queues([one for one in checked if one.judgement.kind is QUEUE], config)
+        groups = [one for one in checked if one.judgement.kind is POD_GROUP and one.judgement.object is not None]
+        yield from _check_queues([one for one in checked if one.judgement.kind is QUEUE], groups, config)
 
 
-def _check_queues(queues: Sequence[Checked], config: Config) -> Iterator[Finding]:
-    """Parents that are not there, and the default queue."""
-    names = {one.name for one in queues}
+def _check_queues(queues: Sequence[Checked], groups: Sequence[Checked], config: Config) -> Iterator[Finding]:
+    """Parents that are not there, gangs in queues that are no leaves, and the default queue."""
     orphans = [
         one.name
         for one in queues
@@ -172,13 +181,46 @@ def _check_queues(queues: Sequence[Checked], config: Config) -> Iterator[Finding
     if orphans:
         hint = "their gangs are held: create the parent, or take spec.parentQueue out"
         yield Finding("queues", FAIL, f"{named(orphans, 'queue')} below a parent that is not there", hint)
+    known = {one.name: one.judgement.object for one in queues if one.judgement.object is not None}
+    standing = Standing(known, {one.name: "it is invalid" for one in queues if not one.judgement.valid})
+    yield from _check_leaves(standing, groups)
     if not queues:
         yield Finding("default queue", WARN, "there are no Queues: every queue name counts, without limit", _QUEUE_HINT)
-    elif config.default_queue not in names:
-        says = f"{config.default_queue} is not there: gangs that name no queue are held"
-        yield Finding("default queue", FAIL, says, _QUEUE_HINT)
     else:
-        yield Finding("default queue", OK, f"{config.default_queue} is there")
+        below = [name for name, one in known.items() if one.spec.parent_queue == config.default_queue]
+        yield _check_default(standing, below, config.default_queue)
+
+
+def _check_leaves(standing: Standing, groups: Sequence[Checked]) -> Iterator[Finding]:
+    """Queues that gangs name although there are queues below."""
+    inside: dict[str, list[str]] = {}
+    for one in groups:
+        queue = one.judgement.object.spec.queue
+        problem = standing.problem_of(queue, one.namespace) if queue else None
+        if problem is not None and problem.code == QUEUE_NOT_LEAF:
+            inside.setdefault(queue, []).append(f"{one.namespace}/{one.name}")
+    for queue, gangs in sorted(inside.items()):
+        says = f"{named(gangs, 'gang')} in queue {queue}, which has queues below it: they are held"
+        yield Finding("queues", WARN, says, f"name a queue below {queue} in spec.queue of the PodGroup")
+
+
+def _check_default(standing: Standing, below: Sequence[str], name: str) -> Finding:
+    """Whether gangs can be in the queue of those that name none."""
+    problem = standing.problem_of(name, "")
+    if problem is None or problem.code == QUEUE_FORBIDDEN:
+        return Finding("default queue", OK, f"{name} is there")
+    other = "set defaultQueue in the configuration to another queue"
+    leaf = f"{other} (one without queues below it), or give those below another spec.parentQueue"
+    says, hint = {
+        QUEUE_NOT_FOUND: ("is not there", _QUEUE_HINT),
+        QUEUE_NOT_LEAF: (f"has {named(below, 'queue')} below it, so that no gang can be in it", leaf),
+        QUEUE_ORPHANED: (
+            f"is below {problem.detail}, which is not there",
+            f"create {problem.detail}, or take spec.parentQueue out; or {other}",
+        ),
+        QUEUE_CYCLE: (f"is in or below a cycle ({problem.detail})", f"correct spec.parentQueue; or {other}"),
+    }.get(problem.code, (f"can't be used: {problem.detail}", f"correct it; or {other}"))
+    return Finding("default queue", FAIL, f"{name} {says}: gangs that name no queue are held", hint)
 
 
 _QUEUE_HINT = "muster manifests has one; or set defaultQueue in the configuration"
@@ -203,13 +245,7 @@ def _about(check: str, ours: Sequence[Checked], noun: str) -> Finding:
 
 def check_pods(pods: Sequence[Document], groups: Sequence[Document] | None, config: Config) -> Iterator[Finding]:
     """Pods of ours that wait and belong to no gang, or to one that is not there."""
-    ours = [
-        pod
-        for pod in pods
-        if part(pod, "spec").get("schedulerName") in config.scheduler_names
-        and not part(pod, "spec").get("nodeName")
-        and part(pod, "status").get("phase") not in ("Succeeded", "Failed")
-    ]
+    ours = _waiting(pods, config)
     known = {full_name(group) for group in groups or ()}
     alone, astray = [], []
     for pod in ours:
@@ -226,6 +262,48 @@ def check_pods(pods: Sequence[Document], groups: Sequence[Document] | None, conf
         yield Finding("pending pods", WARN, f"{named(astray, 'pod')} of a PodGroup that is not there", hint)
     if not alone and not astray:
         yield Finding("pending pods", OK, f"{plural(len(ours), 'pod')} of ours waiting, each in a gang")
+
+
+def _waiting(pods: Sequence[Document], config: Config) -> list[Document]:
+    """Pods of ours that are on no node yet."""
+    return [
+        pod
+        for pod in pods
+        if part(pod, "spec").get("schedulerName") in config.scheduler_names
+        and not part(pod, "spec").get("nodeName")
+        and part(pod, "status").get("phase") not in ("Succeeded", "Failed")
+    ]
+
+
+# Kinds that muster has to read
+
+
+class Needed(NamedTuple):
+    """A kind that is to be read, what for, and whether things go on without it."""
+
+    api_version: str
+    kind: str
+    why: str
+    optional: bool
+
+
+def kinds_read(interfaces: Sequence[Document]) -> Iterator[Needed]:
+    """What ResourceInterfaces are about and refer to: without it their pods wait."""
+    for one in interfaces:
+        references = part(one, "spec", "references") or ()
+        for gvk in (part(one, "spec", "targetGVK"), *(part(reference, "gvk") for reference in references)):
+            if not isinstance(gvk, dict) or not gvk:
+                continue
+            version = "/".join(filter(None, (str(gvk.get("group") or ""), str(gvk.get("version") or ANY_VERSION))))
+            yield Needed(version, str(gvk.get("kind")), f"ResourceInterface {name_of(one)[0]} reads it", optional=False)
+
+
+def kinds_waiting(pods: Sequence[Document], config: Config) -> Iterator[Needed]:
+    """The kinds of owners of pods that wait."""
+    for pod in _waiting(pods, config):
+        for owner in part(pod, "metadata", "ownerReferences") or ():
+            why = f"it owns pods that wait ({full_name(pod)})"
+            yield Needed(str(owner.get("apiVersion")), str(owner.get("kind")), why, optional=True)
 
 
 # Others

@@ -4,7 +4,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -339,8 +339,16 @@ def _take_out(world: World, key: Key) -> None:
         world.apply(facts.pod, deleted=True)
 
 
-def gang_meant(name: str, known: Mapping[Key, Any], place: str = INPUT, home: str = DEFAULT_NAMESPACE) -> Key:
-    """The gang that is meant; without a namespace, the one at home, else the only one of that name."""
+def gang_meant(
+    name: str,
+    known: Mapping[Key, Any],
+    place: str = INPUT,
+    home: str = DEFAULT_NAMESPACE,
+    members: Mapping[Key, Collection[Any]] | None = None,
+) -> Key:
+    """The gang that is meant; without a namespace, the one at home, else the only one of that name. `members` are the
+    pods that name a gang, which may be not there.
+    """
     namespace, slash, short = name.rpartition("/")
     key = (namespace or home, short)
     if key in known:
@@ -352,6 +360,13 @@ def gang_meant(name: str, known: Mapping[Key, Any], place: str = INPUT, home: st
     if alike:
         raise UsageError(
             f"several gangs are called {name}", f"say which: {', '.join('/'.join(one) for one in alike[:5])}"
+        )
+    lost = len(members.get(key, ())) if members else 0
+    if lost:
+        raise UsageError(
+            f"{plural(lost, 'pod')} name{'s' if lost == 1 else ''} the gang {'/'.join(key)}, "
+            f"and no PodGroup of that name exists in {place}",
+            f"create the PodGroup, or correct the annotation {POD_GROUP_ANNOTATION}",
         )
     hint = Nearest(names).hint("/".join(key)) or (f"there are: {', '.join(names[:5])}" if names else "there is none")
     raise UsageError(f"there is no gang {name} in {place}", hint)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from muster.api.crd import custom_resource_definitions
-from muster.api.kinds import OUR_KINDS, POD_GROUP, TOPOLOGY, Kind
+from muster.api.kinds import OUR_KINDS, POD_GROUP, RESOURCE_INTERFACE, TOPOLOGY, Kind
 from muster.cli.checkup import (
     FAIL,
     OK,
@@ -27,6 +27,8 @@ from muster.cli.checkup import (
     check_pods,
     check_topology,
     check_webhook,
+    kinds_read,
+    kinds_waiting,
     ours_of,
     part,
 )
@@ -39,15 +41,21 @@ from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, signs, 
 from muster.config import Config
 from muster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, UsageError
 from muster.grouping.built_in import built_in_interfaces
+from muster.grouping.trouble import AGGREGATE_LABEL
 from muster.kube.client import Client
 from muster.kube.connection import Connection
+from muster.kube.discovery import Discovery
 from muster.kube.resources import LEASE, Resource
 from muster.kube.rights import GROUPER, READ, RIGHTS, WORKLOADS, Ask, Right, asks
 
 _STYLES: dict[str, dict[str, Any]] = {OK: {"fg": "green"}, WARN: {"fg": "yellow"}, FAIL: {"fg": "red"}}
 _LEASE_NAME = "muster"
-# Rules of expressions in CRDs that compare with the old object.
-_OLDEST = (1, 29)
+# The first with ValidatingAdmissionPolicies, which the manifests have.
+_OLDEST = (1, 30)
+_OLDER_HINT = "muster is not tested there; muster manifests --without guard leaves out what such a server does not know"
+_AGGREGATE_HINT = (
+    f'grant them with a ClusterRole with the label {AGGREGATE_LABEL}: "true" (docs/install.md has one to copy)'
+)
 
 _SELF = Resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
 _MAY_I = Resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
@@ -60,6 +68,9 @@ _WEBHOOKS = Resource(
     namespaced=False,
 )
 _SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+_LISTED = (NODE, POD, PRIORITY_CLASS, *OUR_KINDS)
+# What there is of each kind, or why that is not known.
+Lists = Mapping[Kind, list[Source] | ApiError]
 
 
 class Patient(NamedTuple):
@@ -143,14 +154,31 @@ async def _examine(connection: Connection, config: Config, namespace: str, accou
             return findings
         definitions = await _installed(client)
         names = definitions.keys() if isinstance(definitions, dict) else ()
-        works = (
-            _rights(patient, list(_workloads(definitions))),
-            _objects(patient, names),
-            _webhook(patient),
-            _leader(patient),
-        )
-        rest = [_definitions(definitions), *await together(works)]
+        try:
+            lists = dict(zip(_LISTED, await together(_list(client, kind) for kind in _LISTED), strict=True))
+            objects = _objects(patient, lists, names)
+        except ApiError as error:
+            lists, objects = {}, _failed("objects", error)
+        works = {
+            "rights": _rights(patient, list(_workloads(definitions)), lists),
+            "objects": objects,
+            "webhook": _webhook(patient),
+            "leader": _leader(patient),
+        }
+        rest = [_definitions(definitions), *await together(_told(check, work) for check, work in works.items())]
         return [*findings, *(finding for found in rest for finding in found)]
+
+
+async def _told(check: str, work: Awaitable[list[Finding]]) -> list[Finding]:
+    """The findings. A server that fails in the middle costs one check, not the report."""
+    try:
+        return await work
+    except ApiError as error:
+        return await _failed(check, error)
+
+
+async def _failed(check: str, error: ApiError) -> list[Finding]:
+    return [Finding(check, FAIL, f"not checked: {error.message}", error.hint)]
 
 
 async def _server(client: Client) -> Finding:
@@ -159,17 +187,23 @@ async def _server(client: Client) -> Finding:
         told = msgspec.json.decode(await client.get_path("/version"))
     except Unreachable as error:
         return Finding("server", FAIL, error.message.removeprefix("can't get /version: "), error.hint)
+    except Unauthorized as error:
+        if not error.status:
+            # Nothing was sent.
+            return Finding("credentials", FAIL, error.message.removeprefix("can't get /version: "), error.hint)
+        return Finding("server", OK, f"{server} answers; its version is not told: {error.message}")
     except ApiError as error:
         # Who may not even know the version may know the rest.
-        state = FAIL if isinstance(error, NotFound) else OK
-        return Finding("server", state, f"{server} answers; its version is not told: {error.message}")
+        state = OK if isinstance(error, Forbidden) else FAIL
+        hint = "" if state == OK else "look at the server in the kubeconfig, and at what is on the way to it"
+        return Finding("server", state, f"{server} answers; its version is not told: {error.message}", hint)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Finding("server", FAIL, f"{server} is no Kubernetes API server", "look at the server in the kubeconfig")
     version = str(part(told, "gitVersion"))
     numbers = tuple(int("".join(filter(str.isdigit, str(part(told, name)))) or 0) for name in ("major", "minor"))
     if numbers < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        return Finding("server", WARN, f"Kubernetes {version} is older than {oldest}", "some rules of CRDs do not work")
+        return Finding("server", WARN, f"Kubernetes {version} is older than {oldest}", _OLDER_HINT)
     return Finding("server", OK, f"{server}, Kubernetes {version}")
 
 
@@ -195,7 +229,7 @@ async def _installed(client: Client) -> dict[str, Document] | ApiError:
     """Every CustomResourceDefinition, by name."""
     try:
         return {name_of(one)[0]: one for one in (await client.list(_CRD, limit=50)).items}
-    except Forbidden as error:
+    except ApiError as error:
         return error
 
 
@@ -225,10 +259,12 @@ def _unknown(check: str, error: ApiError) -> Finding:
 # Rights
 
 
-async def _rights(patient: Patient, further: Sequence[Right]) -> list[Finding]:
+async def _rights(patient: Patient, catalog: Sequence[Right], lists: Lists) -> list[Finding]:
     """One finding for all that is there, one for each resource where something lacks."""
     who = f"service account {patient.account}" if patient.account else "you"
-    wanted = [(right, ask) for right in (*RIGHTS, *WORKLOADS, *further) for ask in asks(right, patient.namespace)]
+    known = (*RIGHTS, *WORKLOADS, *catalog)
+    further = await _further(patient, lists, {right.title for right in known if set(READ) <= set(right.verbs)})
+    wanted = [(right, ask) for right in (*known, *further) for ask in asks(right, patient.namespace)]
     try:
         allowed = await together(_may(patient, ask) for _, ask in wanted)
     except ApiError as error:
@@ -244,6 +280,23 @@ async def _rights(patient: Patient, further: Sequence[Right]) -> list[Finding]:
     return [_lacking(who, missing) for _, missing in sorted(refused.items(), key=lambda item: item[0][1])]
 
 
+async def _further(patient: Patient, lists: Lists, known: Collection[str]) -> list[Right]:
+    """Reading the kinds that ResourceInterfaces are about, and those of owners of pods that wait."""
+    discovery = Discovery(patient.client)
+    found: dict[str, Right] = {}
+    interfaces, pods = (_documents(lists.get(kind, [])) or () for kind in (RESOURCE_INTERFACE, POD))
+    needed = {one[:2]: one for one in (*kinds_waiting(pods, patient.config), *kinds_read(interfaces))}
+    for api_version, kind, why, optional in needed.values():
+        resource = await discovery.find_served(api_version, kind)
+        if resource is not None:
+            group = resource.api_version.rpartition("/")[0]
+            right = Right(group, resource.plural, READ, GROUPER, why, optional=optional)
+            # In several versions: what pods wait for counts most.
+            if right.title not in found or not optional:
+                found[right.title] = right
+    return [right for title, right in found.items() if title not in known]
+
+
 def _lacking(who: str, missing: Sequence[tuple[Right, Ask]]) -> Finding:
     """Everything that lacks of one resource."""
     right, ask = missing[0]
@@ -251,6 +304,8 @@ def _lacking(who: str, missing: Sequence[tuple[Right, Ask]]) -> Finding:
     why = "; ".join(dict.fromkeys(one.why for one, _ in missing))
     where = f" in namespace {ask.namespace}" if ask.namespace else ""
     hint = "muster manifests has the roles; --as-service-account NS/NAME checks those of muster itself"
+    if right.part == GROUPER and right not in (*RIGHTS, *WORKLOADS):
+        hint = _AGGREGATE_HINT
     return Finding(
         "rights", WARN if right.optional else FAIL, f"{who} may not {verbs} {right.title}{where}: {why}", hint
     )
@@ -279,11 +334,8 @@ async def _may(patient: Patient, ask: Ask) -> bool:
 # Objects
 
 
-async def _objects(patient: Patient, installed: Collection[str]) -> list[Finding]:
+async def _objects(patient: Patient, found: Lists, installed: Collection[str]) -> list[Finding]:
     """Nodes, topologies, our objects, pods, and who else schedules."""
-    kinds = (NODE, POD, PRIORITY_CLASS, *OUR_KINDS)
-    lists = await together(_list(patient.client, kind) for kind in kinds)
-    found = dict(zip(kinds, lists, strict=True))
     findings = [_unknown(kind.plural, one) for kind, one in found.items() if isinstance(one, Forbidden)]
     nodes, pods, groups = (_documents(found[kind]) for kind in (NODE, POD, POD_GROUP))
     if nodes is not None:

@@ -68,7 +68,7 @@ def explain(
     """
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(add=add), strict=not lenient, server=server)
-    key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home)
+    key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home, loaded.world.members)
     made = run_cycle(loaded, moment_of(now))
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
     policy = policy_of(config)

@@ -5,14 +5,13 @@ from typing import Any
 
 from muster.api.kinds import OUR_KINDS
 from muster.grouping.built_in import built_in_interfaces
+from muster.grouping.trouble import AGGREGATE_LABEL
 from muster.kube.rights import READ, RIGHTS, WEBHOOK, WORKLOADS, Right
 
 Document = dict[str, Any]
 
 SERVICE_ACCOUNT = "muster"
 WEBHOOK_NAME = "muster"
-# A ClusterRole with this label adds to what the grouper may read.
-AGGREGATE_LABEL = "muster.dev/aggregate-to-grouper"
 
 ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"

@@ -1,7 +1,7 @@
 """What the grouper writes: PodGroups, and which one a pod is of. Whoever was faster wins."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Pod
 from muster.api.kinds import CORE_KINDS, POD_GROUP, Kind
 from muster.api.podgroup import PodGroup
-from muster.errors import ApiError
+from muster.errors import ApiError, Call, Conflict
 from muster.grouping.grouper import Assignment, Grouping, Made
 from muster.grouping.model import Object
 from muster.kube.client import MERGE, Client
@@ -27,6 +27,13 @@ class _Mark(NamedTuple):
     sub_group: str
 
 
+class _Sent(NamedTuple):
+    """A mark that no sight of the pod has ended yet; the version that it made, once the server has said so."""
+
+    mark: _Mark
+    version: str = ""
+
+
 class Commits:
     """Writes groupings. `settled` is called for each pod that is where it belongs, `failed` with a sentence, the pods
     and the error when something could not be written.
@@ -40,31 +47,49 @@ class Commits:
         failed: Callable[[str, Sequence[Assignment], ApiError], None],
     ) -> None:
         self._client, self._world, self._settled, self._failed = client, world, settled, failed
-        # What was sent and not seen yet.
-        self._sent: dict[Key, _Mark] = {}
+        # What was sent and not seen yet, and of which gangs.
+        self._sent: dict[Key, _Sent] = {}
+        self._of_gang: dict[Key, dict[Key, None]] = {}
 
-    def is_own(self, pod: Key, facts: PodFacts) -> bool:
-        """Whether a pod changed because of what was written here. Told once: it is seen now."""
-        if self._sent.get(pod) != _mark_of(facts):
-            return False
-        del self._sent[pod]
-        return True
+    def see(self, pod: Key, facts: PodFacts) -> bool | None:
+        """A sight of a pod: True when it shows what was written here, False when that was done and it shows something
+        else; then it is over either way. None: nothing was written, or this is from before it.
+        """
+        sent = self._sent.get(pod)
+        if sent is None:
+            return None
+        if sent.mark == _mark_of(facts):
+            self.forget(pod)
+            return True
+        metadata = facts.pod.metadata
+        if metadata.uid == sent.mark.uid and not _is_reached(sent.version, metadata.resource_version):
+            return None
+        self.forget(pod)
+        return False
 
     def forget(self, pod: Key) -> None:
-        """The pod is gone."""
-        self._sent.pop(pod, None)
+        """The pod is gone, or what was sent for it was seen."""
+        sent = self._sent.pop(pod, None)
+        if sent is not None:
+            gang = pod[0], sent.mark.pod_group
+            there = self._of_gang[gang]
+            there.pop(pod)
+            if not there:
+                del self._of_gang[gang]
 
     def gang_of(self, pod: Key) -> Key | None:
         """The gang that a pod was told to be of, while that is not seen yet."""
-        mark = self._sent.get(pod)
-        return (pod[0], mark.pod_group) if mark is not None else None
+        sent = self._sent.get(pod)
+        return (pod[0], sent.mark.pod_group) if sent is not None else None
 
-    def under_way(self) -> dict[Key, list[Key]]:
-        """Pods whose gang is written and not seen yet, by gang."""
-        found: dict[Key, list[Key]] = {}
-        for pod, mark in self._sent.items():
-            found.setdefault((pod[0], mark.pod_group), []).append(pod)
-        return found
+    def under_way(self, gang: Key) -> Collection[Key]:
+        """Pods of which it was written that they are of this gang, and that was not seen yet."""
+        return self._of_gang.get(gang, {}).keys()
+
+    def _note(self, pod: Key, sent: _Sent) -> None:
+        self.forget(pod)
+        self._sent[pod] = sent
+        self._of_gang.setdefault((pod[0], sent.mark.pod_group), {})[pod] = None
 
     async def write(self, found: Grouping) -> None:
         """First a PodGroup, so that nobody names one that is not there; then its pods that are not marked yet."""
@@ -118,7 +143,8 @@ class Commits:
         if facts is None:
             return True
         mark = _Mark(facts.pod.metadata.uid, pod.pod_group, pod.sub_group)
-        return mark in (_mark_of(facts), self._sent.get((pod.namespace, pod.name)))
+        sent = self._sent.get((pod.namespace, pod.name))
+        return mark == (sent.mark if sent is not None else _mark_of(facts))
 
     async def _mark(self, limit: asyncio.Semaphore, pod: Assignment) -> None:
         key = pod.namespace, pod.name
@@ -127,20 +153,34 @@ class Commits:
             if facts is None:
                 return
             uid = facts.pod.metadata.uid
-            self._sent[key] = mark = _Mark(uid, pod.pod_group, pod.sub_group)
+            mark = _Mark(uid, pod.pod_group, pod.sub_group)
+            self._note(key, _Sent(mark))
             metadata = {
                 "uid": uid,
                 "annotations": {POD_GROUP_ANNOTATION: pod.pod_group},
                 "labels": {SUBGROUP_LABEL: pod.sub_group or None},
             }
             try:
-                await self._client.patch(POD, *key, {"metadata": metadata}, content=MERGE)
+                written = await self._client.patch(POD, *key, {"metadata": metadata}, content=MERGE)
+                if self._is_undone(key, _Sent(mark, written.resource_version)):
+                    call = Call("patch", POD.plural, *key, write=True)
+                    raise Conflict(call, "somebody else wrote something else at once")
             except ApiError as error:
-                if self._sent.get(key) == mark:
-                    del self._sent[key]
+                if self._sent.get(key) == _Sent(mark):
+                    self.forget(key)
                 self._failed("the pod can't be marked", [pod], error)
                 return
         self._settled(key)
+
+    def _is_undone(self, pod: Key, sent: _Sent) -> bool:
+        """A mark is written. Whether the pod was seen later than that already, and otherwise."""
+        facts = self._world.pods.get(pod)
+        if facts is None or self._sent.get(pod) != _Sent(sent.mark):
+            return False
+        if _is_reached(sent.version, facts.pod.metadata.resource_version):
+            return True
+        self._note(pod, sent)
+        return False
 
 
 class Existing(Mapping[Key, Object]):
@@ -177,6 +217,13 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         elif old != value or key not in before:
             patch[key] = value
     return patch
+
+
+def _is_reached(version: str, seen: str) -> bool:
+    """Whether what was seen is this version, or a later one. Those that are no numbers can only be told apart."""
+    if version.isdigit() and seen.isdigit():
+        return int(seen) >= int(version)
+    return bool(version) and seen == version
 
 
 def _mark_of(facts: PodFacts) -> _Mark:

@@ -1,11 +1,14 @@
 """Compares the mirror with the cluster now and then: whatever the reason, no pod may be known wrongly for long.
 
 All pods are listed, as little of each as tells one state from another. What differs gets some seconds to catch up: a
-watch is always a little behind. What then still differs is read one by one, counted, and put right.
+watch is always a little behind. What then still differs is read again, counted, and put right: a few one by one, many
+with one list.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+
+import msgspec
 
 from muster.api.cluster import Pod
 from muster.api.kinds import CORE_KINDS
@@ -13,14 +16,14 @@ from muster.api.model import Metadata, Model
 from muster.controllers.scheduler import Scheduler
 from muster.errors import ApiError, BadObject, NotFound
 from muster.kube.client import Client
-from muster.kube.resources import Resource
+from muster.kube.resources import Resource, Unread, read_or_tell
 from muster.snapshot.world import Key, key_of
 from muster.telemetry import SILENT, Log, Metrics
 
 EVERY_S = 60.0
 # How long what differs may take to catch up, and how often it is looked at meanwhile.
 PATIENCE_S, LOOK_S = 5.0, 0.2
-# So many are read one by one; the rest is for the next time.
+# So many are read one by one. When there are more, all are listed.
 MOST_READ = 200
 # So many are compared before others have their turn.
 STEP = 2_000
@@ -39,6 +42,7 @@ class _Brief(Model, frozen=True, kw_only=True):
 
 
 _BRIEFLY = Resource("v1", "Pod", "pods", struct=_Brief)
+_UNDECODED = Resource("v1", "Pod", "pods", struct=msgspec.Raw)
 
 
 class State(NamedTuple):
@@ -110,7 +114,7 @@ class Comparer:
                 self._log.warning("the mirror could not be compared with the cluster", error=error.message)
 
     async def compare(self) -> int:
-        """Once: how many pods were known wrongly. Raises ApiError."""
+        """Once: how many pods were known wrongly; none is any more. Raises ApiError."""
         listing = await self._client.list(_BRIEFLY)
         listed: dict[Key, State] = {}
         for start in range(0, len(listing.items), STEP):
@@ -123,17 +127,21 @@ class Comparer:
         while suspects and self._clock.now_s() < until_s:
             await self._clock.sleep(LOOK_S)
             suspects = self._differing(suspects, listed, listing.resource_version)
-        wrong: dict[Key, str] = {}
-        for key, what in list(suspects.items())[:MOST_READ]:
-            if await self._put_right(key):
-                wrong[key] = what
-        if wrong:
-            named = ["/".join(key) for key in list(wrong)[:5]]
-            self._log.warning("the mirror was wrong about pods and was put right", pods=len(wrong), such_as=named)
-            if self._metrics is not None:
-                self._metrics.cache_mismatch.inc(len(wrong))
-            self._woken()
+        wrong: set[Key] = set()
+        try:
+            await self._put_right(suspects, wrong)
+        finally:
+            self._tell(wrong)
         return len(wrong)
+
+    def _tell(self, wrong: Collection[Key]) -> None:
+        if not wrong:
+            return
+        named = ["/".join(key) for key in list(wrong)[:5]]
+        self._log.warning("the mirror was wrong about pods and was put right", pods=len(wrong), such_as=named)
+        if self._metrics is not None:
+            self._metrics.cache_mismatch.inc(len(wrong))
+        self._woken()
 
     async def _suspects(self, listed: Mapping[Key, State], unread: Collection[Key], version: str) -> Mapping[Key, str]:
         """Who differs, of all. There may be very many: others have their turn in between."""
@@ -156,21 +164,53 @@ class Comparer:
                 asked[key] = listed[key]
         return dict(differences(mirror, asked, version, self._scheduler.flights.keys()))
 
-    async def _put_right(self, key: Key) -> bool:
-        """Reads one pod. Whether the mirror was wrong about it."""
+    async def _put_right(self, suspects: Mapping[Key, str], wrong: set[Key]) -> None:
+        """Reads these as they are now, all of them. Those that the mirror was wrong about become `wrong`."""
+        if len(suspects) > MOST_READ:
+            await self._list(suspects, wrong)
+            return
+        for key, what in suspects.items():
+            try:
+                found = read_or_tell(_POD, await self._client.get(_UNDECODED, *key))
+            except NotFound:
+                found = None
+            if self._correct(key, what, found):
+                wrong.add(key)
+
+    async def _list(self, suspects: Mapping[Key, str], wrong: set[Key]) -> None:
+        """The same with one list of all pods."""
+        listing = await self._client.list(_POD)
+        listed = {key_of(one.metadata): one for one in (*listing.items, *listing.unread)}
+        for number, (key, what) in enumerate(suspects.items()):
+            facts = self._scheduler.world.pods.get(key)
+            if key not in listed and facts and _is_later(facts.pod.metadata.resource_version, listing.resource_version):
+                continue
+            if self._correct(key, what, listed.get(key)):
+                wrong.add(key)
+            if number % STEP == STEP - 1:
+                await self._clock.sleep(0)
+
+    def _correct(self, key: Key, what: str, found: Pod | Unread | None) -> bool:
+        """One pod as it was read; None: there is none. Whether the mirror was wrong about it."""
         scheduler = self._scheduler
-        try:
-            found = await self._client.get(_POD, *key)
-        except NotFound:
-            found = None
         facts = scheduler.world.pods.get(key)
+        if facts is None and what != "missing":
+            # It was seen to go meanwhile, which is later than what was read.
+            return False
         if found is None:
             if facts is not None:
                 scheduler.see(facts.pod, deleted=True)
             return facts is not None
-        there = {key: State.of(found)}
         here = {key: State.of(facts.pod)} if facts is not None else {}
-        if not dict(differences(here, there, found.metadata.resource_version, scheduler.flights.keys())):
+        metadata = found.metadata
+        # Of one that can't be read nothing but its metadata is known here.
+        node = facts.pod.spec.node_name if facts is not None else ""
+        there = State(metadata.uid, metadata.resource_version, node) if isinstance(found, Unread) else State.of(found)
+        if not dict(differences(here, {key: there}, metadata.resource_version, scheduler.flights.keys())):
             return False
-        scheduler.see(found)
+        if isinstance(found, Unread):
+            said = ": ".join(filter(None, (found.why.path, found.why.message)))
+            scheduler.unread(Pod, metadata, said, raw=found.raw)
+        else:
+            scheduler.see(found)
         return True

@@ -52,6 +52,10 @@ class Dependents:
         else:
             self._by.pop(who, None)
 
+    def looks_at(self, group: str, kind: str) -> bool:
+        """Whether somebody looked at an object of this kind."""
+        return (group, kind) in self._of_kind
+
     def forget(self, who: Who) -> None:
         """Nobody asks about this one any more."""
         for place in self._by.pop(who, ()):

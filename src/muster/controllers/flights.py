@@ -17,6 +17,8 @@ from muster.snapshot.world import Key, State, World, key_of, state_of
 
 # A pod that ended keeps the node it had.
 _ENDED = (State.SUCCEEDED, State.FAILED)
+# Nobody asks when a pod began to leave.
+_LEAVING = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Flight:
     # Nobody knows whether it happened; `why` is what was said instead.
     unknown: bool = False
     why: str = ""
+    # What the pod was last seen with that could not be read.
+    error: str = ""
 
 
 class Flights:
@@ -58,6 +62,11 @@ class Flights:
         """The gangs of the pods that writes are on their way for."""
         return self._of_gang.keys()
 
+    def real(self, key: Key) -> Pod | None:
+        """A pod as it was last seen, whatever was sent since then."""
+        flight, facts = self._flights.get(key), self._world.pods.get(key)
+        return flight.real if flight is not None else facts.pod if facts is not None else None
+
     def see(self, pod: Pod, *, deleted: bool = False, error: str = "") -> None:
         """A pod came, changed or went. While a write for it is on its way, it is seen as that write will leave it."""
         key = key_of(pod.metadata)
@@ -68,7 +77,7 @@ class Flights:
         if flight is None:
             self._world.apply(pod, deleted=deleted, error=error)
             return
-        flight.real = pod
+        flight.real, flight.error = pod, error
         self._world.apply(_overlaid(pod, flight), error=error)
 
     def bind(self, key: Key, node: str, now_ns: int) -> Flight:
@@ -106,8 +115,12 @@ class Flights:
         flight = self._of(key, uid)
         if flight is not None:
             self._drop(key)
-            self._world.apply(flight.real)
+            self._world.apply(flight.real, error=flight.error)
         return flight
+
+    def unknown(self) -> set[Key]:
+        """The gangs with pods of which nobody knows whether they were bound."""
+        return {flight.gang for flight in self._flights.values() if flight.unknown and flight.gang is not None}
 
     def doubtful(self, before_ns: int) -> Iterator[tuple[Key, Flight]]:
         """Those whose pods must be read: the answer is not known, or was a yes that the watch has not shown since
@@ -157,5 +170,5 @@ def _overlaid(pod: Pod, flight: Flight) -> Pod:
     """The pod as the write will leave it."""
     if flight.node:
         return structs.replace(pod, spec=structs.replace(pod.spec, node_name=flight.node))
-    leaving = pod.metadata.deletion_timestamp or datetime.fromtimestamp(flight.sent_ns // 10**9, UTC)
+    leaving = pod.metadata.deletion_timestamp or _LEAVING
     return structs.replace(pod, metadata=structs.replace(pod.metadata, deletion_timestamp=leaving))

@@ -72,7 +72,10 @@ class GrouperLoop:
         self._interfaces = Interfaces(
             client, self._look_at_all, limits=limits, prefer=prefer, may_write=may_write, log=log
         )
-        self._followed = Followed(client, self._pod, self._object_changed, log)
+        self._dependents = Dependents()
+        self._followed = Followed(
+            client, self._pod, self._object_changed, log, is_needed=lambda kind: self._dependents.looks_at(*kind)
+        )
         self._grouper = Grouper(
             self._interfaces.registry,
             self._followed,
@@ -81,8 +84,7 @@ class GrouperLoop:
             context=context,
             looked=self._followed.note,
         )
-        self._complaints = Complaints(self._clock, events, log)
-        self._retiring = Retiring(client, world, self._grouper, log)
+        self._complaints = Complaints(client, events, log)
         # Pods that are to be looked at, those that came first before the others; and gangs that are looked at whole.
         self._waiting: dict[Key, None] = dict.fromkeys(world.pods)
         self._whole: set[Key] = set()
@@ -90,7 +92,11 @@ class GrouperLoop:
         self._later: dict[Key, float] = {}
         self._failures: dict[Key, int] = {}
         self._commits = Commits(client, world, self._settle, self._failed)
-        self._dependents = Dependents()
+        # Nobody deletes a PodGroup while pods are put into it.
+        self._turn = asyncio.Lock()
+        self._retiring = Retiring(
+            client, world, self._grouper, self._turn, log, may_write=self._may_group, under_way=self._commits.under_way
+        )
         world.listener = self
 
     # What changed
@@ -101,15 +107,14 @@ class GrouperLoop:
 
     def pod_changed(self, before: PodFacts | None, now: PodFacts | None) -> None:
         """A pod came, changed or went."""
-        if before is not None and now is not None and _says(before) == _says(now):
-            return
         facts = now or before
         assert facts is not None
         key = key_of(facts.pod.metadata)
+        own = self._commits.see(key, now) if now is not None else None
+        if own or (own is None and before is not None and now is not None and _says(before) == _says(now)):
+            return
         if now is None:
             self._leave(key, facts.gang or self._commits.gang_of(key))
-        elif self._commits.is_own(key, now):
-            return
         else:
             self._look(key)
         self._object_changed(Place("", POD.name, *key))
@@ -117,7 +122,7 @@ class GrouperLoop:
     def _leave(self, pod: Key, gang: Key | None) -> None:
         """A pod is gone, perhaps the last of its gang."""
         self._forget(pod)
-        if gang is not None and gang not in self._world.members and gang not in self._commits.under_way():
+        if gang is not None and gang not in self._world.members and not self._commits.under_way(gang):
             self._retiring.note(gang)
             self._dependents.forget(Who(True, *gang))
             self._whole.discard(gang)
@@ -132,14 +137,12 @@ class GrouperLoop:
 
     def _object_changed(self, place: Place) -> None:
         """Gangs that came from this object are looked at whole."""
-        dependents = self._dependents.of(place)
-        marked = self._commits.under_way() if dependents else {}
-        for who in dependents:
+        for who in self._dependents.of(place):
             key = who.namespace, who.name
             if not who.is_gang:
                 self._look(key)
                 continue
-            members = [*self._world.members.get(key, ()), *marked.get(key, ())]
+            members = [*self._world.members.get(key, ()), *self._commits.under_way(key)]
             for pod in members:
                 self._look(pod)
             if members:
@@ -174,30 +177,33 @@ class GrouperLoop:
             tasks.create_task(self._followed.run())
             tasks.create_task(self._interfaces.run())
             tasks.create_task(self._passes())
+            tasks.create_task(self._retiring.run())
+            tasks.create_task(self._complaints.run())
+
+    def _may_group(self) -> bool:
+        return self._ready() and self._interfaces.is_listed and self._may_write()
 
     async def _passes(self) -> None:
         while True:
             await self._wait()
-            if not (self._ready() and self._interfaces.is_listed and self._may_write()):
+            if not self._may_group():
                 await self._clock.sleep(_READY_S)
                 self._awake.set()
                 continue
             while batch := self._take():
-                for found in self._grouped(batch):
-                    await self._commits.write(found)
+                async with self._turn:
+                    for found in self._grouped(batch):
+                        await self._commits.write(found)
                 # Others have something to do, too.
                 await asyncio.sleep(0)
-            if self._may_write():
-                await self._retiring.look()
 
     async def _wait(self) -> None:
         """Until something changed and a little longer, or until it is time to look again."""
         now_s = self._clock.now_s()
-        times = (min(self._later.values(), default=None), self._retiring.due_s())
-        due = [due_s - now_s for due_s in times if due_s is not None]
+        due_s = min(self._later.values(), default=float("inf")) - now_s
         with suppress(TimeoutError):
             # A timer may be a little early, and then it would be set again and again.
-            async with asyncio.timeout(max(_WINDOW_S, min([*due, _IDLE_S]))):
+            async with asyncio.timeout(max(_WINDOW_S, min(due_s, _IDLE_S))):
                 await self._awake.wait()
             await self._clock.sleep(_WINDOW_S)
         self._awake.clear()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from muster.controllers.comparer import Comparer
-from muster.errors import ApiError, BadObject, Call
+from muster.errors import ApiError, BadObject, Call, MusterError, NotFound
 from muster.kube.lease import Election
 from muster.telemetry import SILENT, Log, Metrics
 
@@ -57,9 +57,9 @@ class Leading:
             waiting = asyncio.ensure_future(self._standing_by(election))
             await asyncio.wait([holding, waiting], return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-            self._log.info("leading", identity=election.identity)
             if not holding.done():
-                following = asyncio.ensure_future(self._catch_up(election, is_synced, comparer))
+                self._log.info("leading", identity=election.identity)
+                following = asyncio.ensure_future(self._catch_up(is_synced, comparer))
                 await asyncio.wait([holding, following], return_when=asyncio.FIRST_COMPLETED)
                 if following.done():
                     following.result()
@@ -96,23 +96,33 @@ class Leading:
                 said = str(error) or type(error).__name__ if error is not None else election.holder
                 if said and said != told and not elected.done():
                     if error is not None:
-                        self._log.warning("the Lease can't be taken", error=said)
+                        self._log.warning("the Lease can't be taken", error=said, hint=_hint(error))
                     else:
                         self._log.info("standing by", leader=said)
                 told = said
         finally:
             elected.cancel()
 
-    async def _catch_up(self, election: Election, is_synced: Callable[[], bool], comparer: Comparer) -> None:
-        """What the one before did last is known before anything is done. Who lists now, starts with what is there."""
-        synced = is_synced()
+    async def _catch_up(self, is_synced: Callable[[], bool], comparer: Comparer) -> None:
+        """What the one before did last is known before anything is done, however long that takes: also when all was
+        listed a moment ago, for the one before may have led until later than that.
+        """
         while not is_synced():
             await asyncio.sleep(0.02)
-        while synced and election.is_leader():
+        while not self._caught_up:
             try:
                 await comparer.compare()
-                break
+                self._caught_up = True
             except (ApiError, BadObject) as error:
                 self._log.warning("what was there when we began to lead could not be read", error=error.message)
                 await asyncio.sleep(_AGAIN_S)
-        self._caught_up = True
+
+
+def _hint(error: Exception) -> str:
+    """What to do when the Lease can't be taken. Only in a namespace that is not there it can't be found nor made."""
+    if isinstance(error, NotFound):
+        return (
+            f"create the namespace {error.call.namespace}, or name another with --lease-namespace; "
+            "a single process does without the Lease: --no-leader-election"
+        )
+    return error.hint if isinstance(error, MusterError) else ""

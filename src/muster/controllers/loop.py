@@ -6,12 +6,13 @@ somebody says otherwise. Nobody is evicted on what may be old: the pods are read
 """
 
 import asyncio
+import traceback
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from muster.api.cluster import Pod
+from muster.api.cluster import Pod, PodDisruptionBudget
 from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE, TOPOLOGY, Kind
 from muster.controllers.scheduler import WATCHED, Scheduler
 from muster.controllers.sights import Sights
@@ -25,11 +26,12 @@ from muster.kube.events import EventRecorder, Regarding
 from muster.kube.resources import Unread
 from muster.kube.watch import Added, Bookmark, Deleted, Listed, Modified, Restarted, watch
 from muster.plan.outcome import Plan
-from muster.snapshot.world import Key
+from muster.snapshot.world import Key, key_of
 from muster.telemetry import SILENT, Log, Metrics
 
 _KINDS: tuple[Kind, ...] = tuple(kind for kind in (*CORE_KINDS, POD_GROUP, QUEUE, TOPOLOGY) if kind.struct in WATCHED)
-_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
+_POD, _BUDGET = (next(kind for kind in CORE_KINDS if kind.struct is struct) for struct in (Pod, PodDisruptionBudget))
+_S = 10**9
 # So long after the first event a cycle begins; so long it waits at most when nothing happens.
 WINDOW_S, IDLE_S = 0.02, 5.0
 # So much later what was seen is looked at when nobody can be placed because of it.
@@ -40,6 +42,10 @@ _LAZY_ROUNDS = 8
 _PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
 # So long it waits for a server that is away or too busy.
 _AWAY_S = 2.0
+# So many pods of a namespace are read one by one. When there are more, all are listed.
+_MOST_READ = 20
+# How long it waits after a defect, at first and at most; after so many, one after the other, the process ends.
+_FIRST_DEFECT_S, _LONGEST_DEFECT_S, _MOST_DEFECTS = 5.0, 300.0, 10
 
 
 class Loop:
@@ -71,6 +77,10 @@ class Loop:
         self._rests_until_s = 0.0
         self._put_off_until_s = 0.0
         self._writes: set[asyncio.Task[None]] = set()
+        # The last version that each watch has shown.
+        self._versions: dict[str, str] = {}
+        # Cycles that failed, one after the other.
+        self._defects = 0
         self.sights = Sights([kind.plural for kind in _KINDS], log=log, metrics=metrics, clock=self._clock)
         self.teller = Teller(
             client,
@@ -119,23 +129,37 @@ class Loop:
         scheduler, matters = self._scheduler, True
         self.sights.take(kind.plural, change)
         match change:
-            case Listed(items=items, unread=unread):
-                scheduler.replace(kind.struct, items, [one.metadata for one in unread])
+            case Listed(items=items, unread=unread, resource_version=version):
+                anew = self._went_back(kind, version, self._versions)
+                if anew:
+                    self._log.warning("versions went back: all is read anew", kind=kind.name, version=version)
+                self._versions[kind.plural] = version
+                scheduler.replace(kind.struct, items, [one.metadata for one in unread], anew=anew)
                 for one in unread:
-                    self._unread(kind, one)
+                    self._unread(kind, one, anew=anew)
             case Added(object=found) | Modified(object=found):
                 matters = scheduler.see(found)
+                self._versions[kind.plural] = found.metadata.resource_version
             case Deleted(object=found):
                 scheduler.see(found, deleted=True)
+                self._versions[kind.plural] = found.metadata.resource_version
             case Unread():
                 self._unread(kind, change)
-            case Bookmark() | Restarted():
+            case Bookmark(resource_version=version):
+                self._versions[kind.plural] = version
+                return
+            case Restarted():
                 return
         if matters:
             self._awake.set()
         elif self._alarm is None:
             self._wake_later(_LAZY_ROUNDS)
         self._seen()
+
+    def _went_back(self, kind: Kind, version: str, versions: Mapping[str, str]) -> bool:
+        """Whether a list is of an earlier version than was seen before: then the data of the server was restored."""
+        seen = versions.get(kind.plural, "")
+        return seen.isdigit() and version.isdigit() and int(version) < int(seen)
 
     def _wake_later(self, rounds: int) -> None:
         self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._ring, rounds - 1)
@@ -146,12 +170,12 @@ class Loop:
         else:
             self._awake.set()
 
-    def _unread(self, kind: Kind, found: Unread) -> None:
+    def _unread(self, kind: Kind, found: Unread, *, anew: bool = False) -> None:
         """An object that can't be read is told so, and costs nobody else anything."""
         gone, metadata = found.change == "DELETED", found.metadata
         said = ": ".join(filter(None, (found.why.path, found.why.message)))
-        self._scheduler.unread(kind.struct, metadata, said, deleted=gone, raw=found.raw)
-        if metadata.name and not gone and self._may_write():
+        is_told = self._scheduler.unread(kind.struct, metadata, said, deleted=gone, raw=found.raw, anew=anew)
+        if is_told and self._may_write():
             about = Regarding(kind.api_version, kind.name, metadata.namespace, metadata.name, metadata.uid)
             self.teller.say(about, Note(WARNING, "Invalid", said))
         named = "/".join(part for part in (metadata.namespace, metadata.name) if part)
@@ -174,20 +198,23 @@ class Loop:
         scheduler = self._scheduler
         await self._read_doubtful()
         lap = self._metrics.stopwatch(self._clock.now_s) if self._metrics is not None else lambda _: None
-        orders = scheduler.cycle(self._now_ns(), lap)
-        if orders.evictions:
+        orders = self._plan(lap)
+        if orders is not None and orders.evictions:
             meant = {(order.pod, order.uid) for order in orders.evictions}
             scheduler.unsaid(orders)
             are_known = await self._read_again({order.pod[0] for order in orders.evictions})
             lap("read")
-            orders = scheduler.cycle(self._now_ns(), lap)
-            if not are_known:
+            orders = self._plan(lap)
+            if orders is not None and not are_known:
                 # Nobody goes; whoever needs nobody to go is placed all the same.
                 orders = orders._replace(evictions=())
-            elif {(order.pod, order.uid) for order in orders.evictions} - meant:
+            elif orders is not None and {(order.pod, order.uid) for order in orders.evictions} - meant:
                 # Others would go now than those that were read: once more.
                 orders = orders._replace(evictions=())
                 self._awake.set()
+        if orders is None:
+            return
+        self._defects = 0
         self.cycles += 1
         if self._may_write():
             self._send(orders)
@@ -195,8 +222,29 @@ class Loop:
         if scheduler.plan is not None:
             self._planned(scheduler.plan)
 
+    def _plan(self, lap: Callable[[str], None]) -> Orders | None:
+        """What is to be written. None: a defect of ours, and all is built anew a while later. When that does not help,
+        this process ends.
+        """
+        now_ns = int(self._clock.wall().timestamp() * _S)
+        try:
+            orders = self._scheduler.cycle(now_ns, lap, self._at_ns())
+        except Exception as defect:
+            self._defects += 1
+            place = traceback.extract_tb(defect.__traceback__)[-1]
+            where, what = f"{place.filename}:{place.lineno}", f"{type(defect).__name__}: {defect}"
+            self._log.error("a cycle failed: this is a defect in muster", error=what, where=where)
+            if self._defects >= _MOST_DEFECTS:
+                raise
+            self._scheduler.start_afresh()
+            pause_s = min(_FIRST_DEFECT_S * 2 ** (self._defects - 1), _LONGEST_DEFECT_S)
+            self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
+            self._awake.set()
+            return None
+        return orders
+
     def _send(self, orders: Orders) -> None:
-        self._scheduler.sent((*orders.binds, *orders.evictions), self._now_ns())
+        self._scheduler.sent((*orders.binds, *orders.evictions), self._at_ns())
         if orders.binds or orders.evictions:
             gangs = len({order.gang for order in orders.binds})
             self._log.info(
@@ -207,17 +255,29 @@ class Loop:
                 evictions=len(orders.evictions),
             )
         for bind in orders.binds:
-            self._start(self._bind(bind, orders.decision))
+            self._start(self._bind(bind, orders.decision), (bind,))
         if orders.evictions:
-            self._start(self._evict_for(orders))
+            self._start(self._evict_for(orders), orders.evictions)
             # Those are written already when anybody goes.
             orders = orders._replace(nominations=(), rooms=())
         self.teller.take(orders)
 
-    def _start(self, write: Coroutine[Any, Any, None]) -> None:
+    def _start(self, write: Coroutine[Any, Any, None], orders: Collection[BindOrder | EvictOrder]) -> None:
+        """A write that nobody waits for. When it ends by a defect, what became of its pods is looked up."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._writes.discard(task)
+            defect = None if task.cancelled() else task.exception()
+            if defect is not None:
+                what = f"{type(defect).__name__}: {defect}"
+                self._log.error("a write failed: this is a defect in muster", error=what, pods=len(orders))
+                for order in orders:
+                    self._scheduler.flights.lost(order.pod, order.uid, what)
+                self._awake.set()
+
         task = asyncio.get_running_loop().create_task(write)
         self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+        task.add_done_callback(ended)
 
     async def _bind(self, order: BindOrder, decision: str) -> None:
         """One bind. An answer that leaves it open is looked up before anything is concluded."""
@@ -235,32 +295,45 @@ class Loop:
             self._awake.set()
         else:
             # Nothing to plan: it counted as bound since it was sent.
-            self._scheduler.bound(order, self._now_ns())
+            self._scheduler.bound(order, self._at_ns())
 
     def _refused(self, order: BindOrder | EvictOrder, error: ApiError) -> None:
         """A server that is away or too busy is nobody's fault: everything waits for it, and nothing rests longer."""
         if isinstance(error, Unreachable) or (isinstance(error, TooManyRequests) and isinstance(order, BindOrder)):
             self._scheduler.put_off(order)
-            pause_s = min(error.retry_after_s or _AWAY_S, self._client.limits.longest_wait_s)
-            self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
+            self._wait_for_server(error)
         else:
-            self._scheduler.refused(order, error.message, self._now_ns())
+            self._scheduler.refused(order, error.message, self._at_ns())
+
+    def _wait_for_server(self, error: ApiError) -> None:
+        pause_s = min(error.retry_after_s or _AWAY_S, self._client.limits.longest_wait_s)
+        self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
 
     async def _evict_for(self, orders: Orders) -> None:
         """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
-        error = await self.teller.reserve(orders)
-        if error is not None or not self._may_write():
-            for order in orders.evictions:
-                if error is not None:
-                    self._refused(order, error)
-                else:
-                    self._scheduler.flights.refused(order.pod, order.uid)
-            self._awake.set()
-            return
+        sent_ns, failed = self._at_ns(), await self.teller.reserve(orders)
+        leads = self._may_write()
         leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
         for order in orders.evictions:
-            leaving[order.gang, order.action, order.beneficiary].append(order)
+            error = self._unreserved(order, failed, sent_ns)
+            if leads and error is None:
+                leaving[order.gang, order.action, order.beneficiary].append(order)
+            else:
+                self._scheduler.put_off(order)
+                self._awake.set()
         await asyncio.gather(*(self._evict_all(together, orders.decision) for together in leaving.values()))
+
+    def _unreserved(self, order: EvictOrder, failed: Mapping[Key, ApiError], sent_ns: int) -> ApiError | None:
+        """Why nobody may go for the gang that this one would go for. It is that gang's to wait, not the pod's."""
+        if order.beneficiary is None:
+            return None
+        namespace, _, name = order.beneficiary.partition("/")
+        error = failed.get((namespace, name)) or failed.get(order.gang)
+        if isinstance(error, Unreachable | TooManyRequests):
+            self._wait_for_server(error)
+        elif error is not None:
+            self._scheduler.not_reserved((namespace, name), error.message, sent_ns, self._at_ns())
+        return error
 
     async def _evict_all(self, orders: list[EvictOrder], decision: str) -> None:
         """Pods of one gang that go for one reason. What is said about it is what happened."""
@@ -288,53 +361,93 @@ class Loop:
                 )
                 self._refused(order, error)
             return False
-        self._scheduler.flights.answered(order.pod, order.uid, self._now_ns())
+        self._scheduler.flights.answered(order.pod, order.uid, self._at_ns())
         if self._metrics is not None:
             self._metrics.evictions.labels(order.action).inc()
         return True
 
     async def _read_doubtful(self) -> None:
-        """Pods of writes with no known outcome, read one by one; who can't be read stays in doubt."""
-        for key, uid in self._scheduler.doubtful(self._now_ns()):
+        """Pods of writes with no known outcome, read; who can't be read stays in doubt."""
+        doubtful: dict[str, dict[Key, str]] = defaultdict(dict)
+        for key, uid in self._scheduler.doubtful(self._at_ns()):
+            doubtful[key[0]][key] = uid
+        for namespace, pods in doubtful.items():
             try:
-                pod = await self._client.get(_POD, *key)
-            except NotFound:
-                pod = None
-            except ApiError as error:
-                self._log.warning("a pod could not be read", pod="/".join(key), error=error.message)
+                if len(pods) > _MOST_READ:
+                    await self._list_doubtful(namespace, pods)
+                else:
+                    await asyncio.gather(*(self._get_doubtful(key, uid) for key, uid in pods.items()))
+            except Unreachable:
+                # Nor would the others be.
                 return
-            except BadObject as error:
-                self._log.warning("a pod can't be read", pod="/".join(key), error=error.message)
-                continue
-            self._scheduler.read(key, uid, pod, self._now_ns())
+
+    async def _list_doubtful(self, namespace: str, pods: Mapping[Key, str]) -> None:
+        try:
+            listing = await self._client.list(_POD, namespace, attempts=1)
+        except ApiError as error:
+            self._log.warning("pods could not be read", namespace=namespace, error=error.message)
+            if isinstance(error, Unreachable):
+                raise
+            return
+        found = {key_of(pod.metadata): pod for pod in listing.items}
+        unread = {key_of(one.metadata) for one in listing.unread}
+        for key in pods.keys() - unread:
+            self._scheduler.read(key, pods[key], found.get(key), self._at_ns())
+
+    async def _get_doubtful(self, key: Key, uid: str) -> None:
+        try:
+            pod = await self._client.get(_POD, *key)
+        except NotFound:
+            pod = None
+        except (ApiError, BadObject) as error:
+            self._log.warning("a pod could not be read", pod="/".join(key), error=error.message)
+            if isinstance(error, Unreachable):
+                raise
+            return
+        self._scheduler.read(key, uid, pod, self._at_ns())
 
     async def _read_again(self, namespaces: Iterable[str]) -> bool:
-        """All pods of these namespaces as they are now, whatever the watch has shown. False: they can't be read."""
-        for namespace in sorted(namespaces):
-            self._scheduler.reading()
-            try:
-                listing = await self._client.list(_POD, namespace, attempts=1)
-            except ApiError as error:
-                said = error.message
-                self._log.warning("pods could not be read before an eviction", namespace=namespace, error=said)
-                return False
-            unread = [one.metadata for one in listing.unread]
-            self._scheduler.refresh(namespace, listing.items, listing.resource_version, unread)
-        return True
+        """All that says who may go from these namespaces, as it is now, whatever the watches have shown. False: it
+        can't be read.
+        """
+        scheduler, are_known, seen = self._scheduler, True, dict(self._versions)
+        asked = [(QUEUE, ""), *((kind, name) for name in sorted(namespaces) for kind in (_POD, POD_GROUP, _BUDGET))]
+        scheduler.reading()
+        try:
+            lists = (self._client.list(kind, namespace, attempts=1) for kind, namespace in asked)
+            listings = await asyncio.gather(*lists, return_exceptions=True)
+            for (kind, namespace), listing in zip(asked, listings, strict=True):
+                if isinstance(listing, ApiError):
+                    said = {"kind": kind.name, "namespace": namespace, "error": listing.message}
+                    self._log.warning("objects could not be read before an eviction", **said)
+                    are_known = False
+                elif isinstance(listing, BaseException):
+                    raise listing
+                elif self._went_back(kind, listing.resource_version, seen):
+                    # The watch will see it, too.
+                    are_known = False
+                else:
+                    unread = [one.metadata for one in listing.unread]
+                    scheduler.refresh(namespace, listing.items, listing.resource_version, unread, kind.struct)
+        finally:
+            scheduler.reading(under_way=False)
+        return are_known
 
     async def _wait(self) -> None:
         """Until something changed and a little longer, or for a while when nothing does."""
+        window_s = self._window_s
         try:
             async with asyncio.timeout(IDLE_S):
                 await self._awake.wait()
-            until_s = max(self._rests_until_s, self._put_off_until_s)
-            await self._clock.sleep(max(self._window_s, until_s - self._clock.now_s()))
         except TimeoutError:
-            pass
+            window_s = 0.0
+        until_s = max(self._rests_until_s, self._put_off_until_s)
+        await self._clock.sleep(max(window_s, until_s - self._clock.now_s()))
         self._awake.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _now_ns(self) -> int:
-        return int(self._clock.wall().timestamp() * 10**9)
+    def _at_ns(self) -> int:
+        """The time that never goes back."""
+        return int(self._clock.now_s() * _S)

@@ -41,11 +41,6 @@ class Patience(Generic[K]):
         """It works: what was before is forgotten."""
         self._failures.pop(who, None)
 
-    def rests(self, who: K, now_ns: int) -> bool:
-        """Whether one is to be left alone now."""
-        failures = self._failures.get(who)
-        return failures is not None and failures.until_ns > now_ns
-
     def rested(self, now_ns: int) -> list[K]:
         """Whose rest ended since this was last asked. Who did not fail for long is forgotten."""
         ended = []
@@ -57,7 +52,6 @@ class Patience(Generic[K]):
                 del self._failures[who]
         return ended
 
-    @property
-    def next_ns(self) -> int | None:
-        """When the next rest ends. None: nobody rests."""
-        return min((one.until_ns for one in self._failures.values() if one.until_ns), default=None)
+    def resting(self, now_ns: int) -> list[K]:
+        """Who is to be left alone now."""
+        return [who for who, failures in self._failures.items() if failures.until_ns > now_ns]

@@ -19,8 +19,10 @@ from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
+from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of
+from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
@@ -56,29 +58,37 @@ class Scheduler:
         self.world = World(schedulers)
         self.flights = Flights(self.world)
         self.plan: Plan | None = None
-        self._builder = Builder(self.world, default_queue=default_queue, settings=settings)
+        self._default_queue, self._settings = default_queue, settings
         self._policy = policy or Policy()
-        self._memory = Memory()
+        self.start_afresh()
         self._patience: Patience[Key] = Patience(free=_BIND_ATTEMPTS)
-        # By the uid of the pod.
-        self._evictions: Patience[str] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
-        self._told = orders.Memory()
-        # Pods, by uid, that were seen to go while others are read; None: nobody reads.
+        # By pod and uid.
+        self._evictions: Patience[tuple[Key, str]] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
+        # Objects, by uid, that were seen to go while others are read; None: nobody reads.
         self._gone: set[str] | None = None
         self._identity, self._cycles = identity, 0
 
-    def see(self, found: Any, *, deleted: bool = False) -> bool:
+    def start_afresh(self) -> None:
+        """Forgets everything that was kept from one cycle to the next; not what was seen, and what was sent."""
+        self._builder = Builder(self.world, default_queue=self._default_queue, settings=self._settings)
+        self._memory = Memory()
+        self._told = orders.Memory()
+        self.world.look_again()
+
+    def see(self, found: Any, *, deleted: bool = False, anew: bool = False) -> bool:
         """An object that came, changed or went. False: that can wait, for nobody can be placed because of it.
 
-        Most of what is seen are our own binds and statuses.
+        Most of what is seen are our own binds and statuses. What was seen in a later version is passed over, but not
+        when all is told `anew`.
         """
         world, key = self.world, key_of(found.metadata)
+        if deleted and self._gone is not None:
+            self._gone.add(found.metadata.uid)
+        if not anew and self._is_older(type(found), found.metadata):
+            return False
         if isinstance(found, Pod):
             before = world.pods.get(key)
-            if deleted and self._gone is not None:
-                self._gone.add(found.metadata.uid)
-            if not self._is_older(found):
-                self.flights.see(_slim(found), deleted=deleted)
+            self.flights.see(_slim(found), deleted=deleted)
             after = world.pods.get(key)
             return before is None or after is None or not before.state == after.state == State.PLACED
         if isinstance(found, PodGroup):
@@ -88,59 +98,93 @@ class Scheduler:
         world.apply(found, deleted=deleted, error=self._error_of(found) if isinstance(found, Queue) else "")
         return True
 
-    def unread(self, struct: type, metadata: Metadata, why: str, *, deleted: bool = False, raw: bytes = b"") -> None:
+    def unread(
+        self,
+        struct: type,
+        metadata: Metadata,
+        why: str,
+        *,
+        deleted: bool = False,
+        raw: bytes = b"",
+        anew: bool = False,
+    ) -> bool:
         """An object that could not be read: its gang, or its pod, is held, and nobody else.
 
-        What it was told is taken from its bytes: else it would be told the same for ever.
+        What it was told is taken from its bytes, else it would be told the same for ever; and where a pod is. False:
+        nobody is to be told, for it is a pod of another scheduler, gone, or known better.
         """
-        if not metadata.name:
-            return
+        if not metadata.name or (not anew and self._is_older(struct, metadata)):
+            return False
+        if deleted and self._gone is not None:
+            self._gone.add(metadata.uid)
         if struct is Pod:
-            self.flights.see(Pod(metadata=metadata), deleted=deleted, error=why)
+            before = self.flights.real(key_of(metadata))
+            same = before is not None and before.metadata.uid == metadata.uid
+            self.flights.see(pod_of_unread(metadata, raw, before if same else None), deleted=deleted, error=why)
         elif struct is PodGroup:
             status = _told_in(raw, _ToldGroup(status=PodGroupStatus())).status
             self.world.apply(PodGroup(metadata=metadata, status=status), deleted=deleted, error=why)
         elif struct is Queue:
             told = _told_in(raw, _ToldQueue(status=QueueStatus())).status
             self.world.apply(Queue(metadata=metadata, status=told), deleted=deleted, error=why)
+        facts = self.world.pods.get(key_of(metadata)) if struct is Pod else None
+        return not deleted and (facts is None or facts.ours)
 
-    def replace(self, struct: type, found: Iterable[Any], unread: Collection[Metadata] = ()) -> None:
-        """All objects of a kind, after a list: what is not among them is gone."""
+    def replace(
+        self, struct: type, found: Iterable[Any], unread: Collection[Metadata] = (), *, anew: bool = False
+    ) -> None:
+        """All objects of a kind, after a list: what is not among them is gone.
+
+        `anew`: of a server that is at an earlier version than it was, whose data was restored. It is believed.
+        """
         there = list(found)
         listed = {key_of(one.metadata) for one in there} | {key_of(metadata) for metadata in unread}
         for one in self._known(struct):
             if key_of(one.metadata) not in listed:
                 self.see(one, deleted=True)
         for one in there:
-            self.see(one)
+            self.see(one, anew=anew)
 
-    def reading(self) -> None:
-        """A namespace is about to be read: who is seen to go from now on is gone, whatever the reading says."""
-        self._gone = set()
+    def reading(self, under_way: bool = True) -> None:
+        """Objects are about to be read: who is seen to go until they were is gone, whatever the reading says."""
+        self._gone = set() if under_way else None
 
     def refresh(
-        self, namespace: str, pods: Iterable[Pod], version: str = "", unread: Collection[Metadata] = ()
+        self,
+        namespace: str,
+        found: Iterable[Any],
+        version: str = "",
+        unread: Collection[Metadata] = (),
+        struct: type = Pod,
     ) -> None:
-        """All pods of a namespace, read consistently, as they were at `version`: what was seen since then stays, and
-        so do those that could not be read.
+        """All objects of a kind in a namespace (empty: in all), read consistently, as they were at `version`: what was
+        seen since then stays, and so do those that could not be read.
         """
-        since = {key for key, facts in self.world.pods.items() if _is_after(facts.pod, version)}
+        known = [one for one in self._known(struct) if not namespace or key_of(one.metadata)[0] == namespace]
+        since = {key_of(one.metadata) for one in known if _is_after(one.metadata, version)}
         since.update(map(key_of, unread))
-        there = [pod for pod in pods if pod.metadata.uid not in (self._gone or ())]
-        listed = {key_of(pod.metadata) for pod in there}
-        for key, facts in list(self.world.pods.items()):
-            if key[0] == namespace and key not in listed and key not in since:
-                self.flights.see(facts.pod, deleted=True)
-        for pod in there:
-            if key_of(pod.metadata) not in since and not self._is_older(pod):
-                self.flights.see(_slim(pod))
-        self._gone = None
+        there = [one for one in found if one.metadata.uid not in (self._gone or ())]
+        stay = since | {key_of(one.metadata) for one in there}
+        for one in known:
+            if key_of(one.metadata) not in stay:
+                self.see(one, deleted=True)
+        for one in there:
+            if key_of(one.metadata) not in since:
+                self.see(one)
 
-    def cycle(self, now_ns: int, lap: Callable[[str], None] = lambda _: None) -> Orders:
-        """One cycle over what was seen so far: what is to be written. `lap` is told when each of its steps is done."""
-        for gang in self._patience.rested(now_ns):
+    def cycle(self, now_ns: int, lap: Callable[[str], None] = lambda _: None, at_ns: int | None = None) -> Orders:
+        """One cycle over what was seen so far: what is to be written. `lap` is told when each of its steps is done.
+
+        `now_ns` is the time that people read; `at_ns` the one that never goes back, as everywhere else here.
+        """
+        at_ns = now_ns if at_ns is None else at_ns
+        for gang in self._patience.rested(at_ns):
             self.world.rest(gang, "")
-        self._evictions.rested(now_ns)
+        self._evictions.rested(at_ns)
+        pods = self.world.pods
+        self.world.leave_alone(
+            key for key, uid in self._evictions.resting(at_ns) if key in pods and pods[key].pod.metadata.uid == uid
+        )
         snapshot = self._builder.build(now_ns)
         lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
@@ -149,16 +193,23 @@ class Scheduler:
         decision = f"{self._identity}-{self._cycles}"
         found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, decision)
         lap("orders")
-        return self._without_resting(found, now_ns)
+        return self._without_flying(found)
 
-    def _without_resting(self, found: Orders, now_ns: int) -> Orders:
-        """Without evictions of pods that can't be evicted now, and of others that would go for the same gain."""
+    def _without_flying(self, found: Orders) -> Orders:
+        """Without evictions of pods that are still on their way to a node, and of others that would go for the same
+        gain: all of them go when it is known what became of those. And without more pods for a gang of which nobody
+        knows what became of one: where somebody is admitted, that one does not count (SPEC §1).
+        """
 
         def gain(order: EvictOrder) -> Any:
             return order.beneficiary or order.gang
 
-        vain = {gain(order) for order in found.evictions if self._evictions.rests(order.uid, now_ns)}
-        return found._replace(evictions=tuple(order for order in found.evictions if gain(order) not in vain))
+        vain = {gain(order) for order in found.evictions if order.pod in self.flights}
+        unknown = self.flights.unknown()
+        return found._replace(
+            binds=tuple(order for order in found.binds if order.gang not in unknown),
+            evictions=tuple(order for order in found.evictions if gain(order) not in vain),
+        )
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""
@@ -202,15 +253,25 @@ class Scheduler:
         """It was not sent, or is to be sent later, for a reason that has nothing to do with the pod."""
         self.flights.refused(order.pod, order.uid)
 
+    def not_reserved(self, gang: Key, why: str, sent_ns: int, now_ns: int) -> None:
+        """Room could not be reserved for a gang, so nobody goes for it. After a few attempts it rests."""
+        if self._patience.failed(gang, sent_ns, now_ns):
+            self.world.rest(gang, f"room could not be reserved: {why}")
+
     def read(self, key: Key, uid: str, pod: Pod | None, now_ns: int) -> None:
-        """A doubtful pod was read; None: it is gone. What did not happen was refused, whatever the answer was."""
+        """A doubtful pod was read; None: it is gone. What did not happen was refused, whatever the answer was.
+
+        When something later was seen meanwhile, that is what counts, and the pod is in doubt as it was.
+        """
+        if pod is not None and self._is_older(Pod, pod.metadata):
+            return
         flight = self.flights.read(key, uid, None if pod is None else _slim(pod))
         if flight is not None and flight.unknown:
             self._failed(flight, flight.why, now_ns)
 
     def _failed(self, flight: Flight, why: str, now_ns: int) -> None:
         if not flight.node:
-            self._evictions.failed(flight.uid, flight.sent_ns, now_ns)
+            self._evictions.failed((key_of(flight.real.metadata), flight.uid), flight.sent_ns, now_ns)
         elif flight.gang is not None and self._patience.failed(flight.gang, flight.sent_ns, now_ns):
             self.world.rest(flight.gang, why or "no answer")
 
@@ -218,17 +279,16 @@ class Scheduler:
         """Pods whose writes have no known outcome, with the uid that was meant: somebody has to read them."""
         return [(key, flight.uid) for key, flight in self.flights.doubtful(now_ns - _DOUBT_NS)]
 
-    def wakes_at(self) -> int | None:
-        """When something changes by itself: the end of a rest. None: nothing does."""
-        return self._patience.next_ns
-
-    def _is_older(self, pod: Pod) -> bool:
-        """Whether a later state of it, or a later pod of that name, was read already: watches may lag behind."""
-        facts = self.world.pods.get(key_of(pod.metadata))
-        if facts is None:
-            return False
-        here, there = facts.pod.metadata.resource_version, pod.metadata.resource_version
-        return here.isdigit() and there.isdigit() and int(there) < int(here)
+    def _is_older(self, struct: type, metadata: Metadata) -> bool:
+        """Whether a later state of it, or a later object of that name, was read already: watches may lag behind."""
+        key = key_of(metadata)
+        if struct is Pod:
+            facts = self.world.pods.get(key)
+            known: Any = facts.pod if facts is not None else None
+        else:
+            kept = self._kept(struct)
+            known = kept.get(key if struct in (PodGroup, PodDisruptionBudget) else metadata.name)
+        return known is not None and _is_after(known.metadata, metadata.resource_version)
 
     def _error_of(self, queue: Queue) -> str:
         report = Report([])
@@ -237,9 +297,12 @@ class Scheduler:
         return f"{errors[0].path} {errors[0].message}".strip() if errors else ""
 
     def _known(self, struct: type) -> list[Any]:
-        world = self.world
         if struct is Pod:
-            return [facts.pod for facts in world.pods.values()]
+            return [facts.pod for facts in self.world.pods.values()]
+        return list(self._kept(struct).values())
+
+    def _kept(self, struct: type) -> dict[Any, Any]:
+        world = self.world
         kept: dict[type, dict[Any, Any]] = {
             Node: world.nodes,
             PodGroup: world.groups,
@@ -248,7 +311,7 @@ class Scheduler:
             PriorityClass: world.priority_classes,
             PodDisruptionBudget: world.budgets,
         }
-        return list(kept[struct].values())
+        return kept[struct]
 
 
 class _ToldGroup(Model, frozen=True, kw_only=True):
@@ -272,9 +335,9 @@ def _stated(group: PodGroup) -> tuple[Any, ...]:
     return group.spec, group.metadata.annotations, group.metadata.labels
 
 
-def _is_after(pod: Pod, version: str) -> bool:
-    """Whether a pod was seen in a state that a reading of this version can't know."""
-    seen = pod.metadata.resource_version
+def _is_after(metadata: Metadata, version: str) -> bool:
+    """Whether an object was seen in a state that a reading of this version can't know."""
+    seen = metadata.resource_version
     return seen.isdigit() and version.isdigit() and int(seen) > int(version)
 
 
@@ -282,4 +345,5 @@ def _slim(pod: Pod) -> Pod:
     """Without what nobody asks of a pod that has its place: there are many of them."""
     if not pod.spec.node_name or not pod.status.conditions:
         return pod
-    return structs.replace(pod, status=structs.replace(pod.status, conditions=[]))
+    kept = [one for one in pod.status.conditions if one.type == ACCEPTED]
+    return structs.replace(pod, status=structs.replace(pod.status, conditions=kept))

@@ -167,6 +167,8 @@ class Teller:
             failures = self._failures[what] = self._failures.get(what, 0) + 1
             at_s = self._clock.now_s() + min(_AFTER_ERROR_S * 2 ** min(failures - 1, 10), _LONGEST_S)
             self._rests[what], self._again[what] = at_s, (at_s, told.order)
+            # Other writers may have found nothing to do meanwhile.
+            self._there.set()
             return
         self._failures.pop(what, None)
 

@@ -32,7 +32,7 @@ from muster.grouping.names import dns_label, short_hash
 from muster.grouping.nodes import FREE, Bound, Hold, Node
 from muster.grouping.owners import Absence, Lookup, Wanted, identity_of, labels_of, namespace_of, not_seen
 from muster.grouping.scope import Heard, Listener, Scope
-from muster.grouping.trouble import Trouble
+from muster.grouping.trouble import ROLE_HINT, Trouble, right_to_read
 
 # Of one condition. It is the number that a ResourceInterface may write itself.
 _MOST_VALUES = 1_000
@@ -193,8 +193,8 @@ class Reading:
             what = f"{kind.kind} {namespace}/{wanted.name}"
         self.used.append((asked, answer))
         if answer is Absence.FORBIDDEN:
-            hint = f"allow muster to get, list and watch {kind.kind} of {kind.group or 'the core group'}"
-            raise Trouble(f"{what} may not be read", hint, path=reference.path, retry=True)
+            message = f"{what} may not be read: {right_to_read(kind.group, kind.kind)}"
+            raise Trouble(message, ROLE_HINT, path=reference.path, retry=True)
         if answer is Absence.NOT_SEEN and not isinstance(asked, Wanted):
             # Nothing of the kind was listed so far: that is not the same as an empty list.
             raise Trouble(f"{what} were not seen yet", path=reference.path, retry=True)

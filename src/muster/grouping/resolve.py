@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from muster.api.documents import shown
-from muster.api.interface import DEFAULT, GROUP, HANDOFF, SKIP, Defaults, KindReference
+from muster.api.interface import DEFAULT, GROUP, HANDOFF, SKIP, Defaults
 from muster.grouping.metadata import INTERFACE_ANNOTATION
 from muster.grouping.model import Interface
 from muster.grouping.owners import Identity, Link, annotations_of, identity_of, split_version
 from muster.grouping.registry import Registry, is_for, kind_title
-from muster.grouping.trouble import Trouble
+from muster.grouping.trouble import ROLE_HINT, Trouble, right_to_read
 
 _DEFAULT_WORD = "default"
 
@@ -165,9 +165,10 @@ def _wish(way: _Way, here: str, name: object, registry: Registry) -> Interface:
 
 def _unreadable(identity: Identity, interface: Interface) -> Trouble:
     group = split_version(identity.api_version)[0]
+    remedy = right_to_read(group, identity.kind)
     return Trouble(
-        f"{identity.title} may not be read, and {interface.title} needs it",
-        f"grant muster the rights get, list and watch on {kind_title(KindReference(group=group, kind=identity.kind))}",
+        f"{identity.title} may not be read, and {interface.title} needs it: {remedy}",
+        ROLE_HINT,
         retry=True,
         about=(identity.kind, identity.namespace, identity.name),
     )

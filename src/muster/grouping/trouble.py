@@ -4,6 +4,16 @@ from typing import Any
 
 from muster.errors import MusterError
 
+# A ClusterRole with this label adds to what the grouper may read.
+AGGREGATE_LABEL = "muster.dev/aggregate-to-grouper"
+ROLE_HINT = "docs/install.md has one to copy"
+
+
+def right_to_read(group: str, kind: str) -> str:
+    """How it is mended that a kind may not be read."""
+    what = f"{kind}.{group}" if group else kind
+    return f'grant muster get, list and watch on {what} with a ClusterRole that has the label {AGGREGATE_LABEL}: "true"'
+
 
 class Trouble(MusterError):
     """One workload or pod can't be grouped now. `path` is the field of the ResourceInterface that it is about.

@@ -41,6 +41,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
+# How servers in Go and proxies on the way answer a request that is not encrypted.
+_WANTS_TLS = (b"sent an HTTP request to an HTTPS server", b"plain HTTP request was sent to HTTPS port")
+
 # What never waits for what: each lane has its own number of requests at a time.
 Lane = Literal["read", "write", "bind", "evict", "event", "lease"]
 # Told of every answer, for metrics: what was asked, the status (0 is no answer), and the seconds it took.
@@ -222,7 +225,7 @@ class Client:
             except (Unanswered, UsageError) as error:
                 self.observe(call, 0, self.clock.now_s() - began_s)
                 raise _unreachable(call, error) from None
-            refused = failure(call, answer)
+            refused = self._refused(call, answer)
             if renewed or not await self._renewed(refused, secret):
                 raise refused
 
@@ -394,8 +397,14 @@ class Client:
         finally:
             self.observe(call, status, self.clock.now_s() - began_s)
         if answer.status >= 300:
-            raise failure(call, answer)
+            raise self._refused(call, answer)
         return answer
+
+    def _refused(self, call: Call, answer: Answer) -> ApiError:
+        if answer.status == 400 and any(words in answer.body[:1000] for words in _WANTS_TLS):
+            message = f"can't {call}: {self.connection.server} wants HTTPS"
+            return Unreachable(call, message, "write https:// in the kubeconfig", sent=False, lasting=True)
+        return failure(call, answer)
 
     def _request(
         self, method: str, path: str, params: Mapping[str, str], body: bytes | None, content: str, secret: Secret

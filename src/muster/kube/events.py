@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from muster.errors import AlreadyExists, ApiError, NotFound
 from muster.kube.client import Client
-from muster.kube.clock import micro_time
+from muster.kube.clock import micro_time, within
 from muster.kube.resources import EVENT
 
 NORMAL = "Normal"
@@ -144,8 +144,11 @@ class EventRecorder:
 
     async def drain(self, seconds: float) -> None:
         """Writes what still waits, for a while at most. For a graceful end, when `run` is over."""
-        until_s = self._clock.now_s() + seconds
-        while self._queue and self._clock.now_s() < until_s:
+        with suppress(TimeoutError):
+            await within(self._clock, seconds, self._drain())
+
+    async def _drain(self) -> None:
+        while self._queue:
             await self._write_next()
 
     def _enqueue(self, said: _Said, entry: _Entry) -> None:

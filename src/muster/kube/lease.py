@@ -71,6 +71,8 @@ class Election:
         # Whether the Lease was ours and is only to be kept; whether somebody else has had it since.
         self._kept = False
         self._is_lost = False
+        # Whether it was given back, or lost: then it is not renewed, whoever asks.
+        self._is_over = False
         self._elected = asyncio.Event()
         # When we last looked at the clock, and when we saw that it had gone on without us.
         self._beat_s = self._clock.now_s()
@@ -126,6 +128,7 @@ class Election:
         Who can't renew it in time does not lead from then on, but goes on trying: when the Lease is still ours, nobody
         led meanwhile, and nothing was lost. So an API server that is away ends no process.
         """
+        self._is_over = False
         beating = asyncio.ensure_future(self._beat())
         try:
             while not await self._attempt(self.timing.renew_deadline_s):
@@ -139,6 +142,7 @@ class Election:
             raise
         finally:
             beating.cancel()
+            self._is_over = True
             self._leading = self._kept = self._is_lost = False
             self._elected.clear()
 
@@ -158,14 +162,23 @@ class Election:
 
     async def release(self) -> None:
         """Gives the Lease back, if it is ours. We no longer lead from the start of this, whatever comes of it."""
-        mine, self._leading = self.is_leader(), False
+        mine, self._leading, self._is_over = self.is_leader(), False, True
         if not mine:
             return
-        now = micro_time(self._clock.wall())
-        record = _Record("", 1.0, now, now, self._seen.transitions)
         # Whoever comes next waits out the Lease if this fails: that costs time, not safety.
         with suppress(ApiError, BadObject, TimeoutError):
-            await within(self._clock, self.timing.retry_period_s, self._write(record))
+            await within(self._clock, self.timing.retry_period_s, self._give_back())
+
+    async def _give_back(self) -> None:
+        now = micro_time(self._clock.wall())
+        async with self._turn:
+            record = _Record("", 1.0, now, now, self._seen.transitions)
+            try:
+                await self._write(record)
+            except Conflict:
+                # A renewal that was broken off may have been done all the same.
+                if (await self._look()).holder == self.identity:
+                    await self._write(record)
 
     async def _attempt(self, budget_s: float) -> bool:
         """One try to take or renew the Lease, one at a time."""
@@ -174,6 +187,8 @@ class Election:
 
     async def _attempt_now(self, budget_s: float) -> bool:
         """What we may do is counted from before it was asked for."""
+        if self._is_over:
+            return False
         self._look_at_clock()
         began_s = self._clock.now_s()
         try:
@@ -182,7 +197,7 @@ class Election:
             self.last_error = error
             return False
         self.last_error = None
-        self._leading = held
+        self._leading = held and not self._is_over
         self._look_at_clock()
         if held:
             self._until_s = began_s + self.timing.renew_deadline_s
@@ -198,11 +213,9 @@ class Election:
             except (Conflict, NotFound):
                 pass
         try:
-            lease = await self._client.get(LEASE, self._namespace, self._name, lane="lease")
+            seen = await self._look()
         except NotFound:
             return await self._create()
-        seen = _read(lease)
-        self._version = lease.get("metadata", {}).get("resourceVersion", "")
         if seen != self._seen:
             self._seen, self._seen_s = seen, began_s
         if self._kept and seen.holder != self.identity:
@@ -214,6 +227,11 @@ class Election:
             return await self._renew(seen)
         except Conflict:
             return False
+
+    async def _look(self) -> _Record:
+        lease = await self._client.get(LEASE, self._namespace, self._name, lane="lease")
+        self._version = lease.get("metadata", {}).get("resourceVersion", "")
+        return _read(lease)
 
     async def _renew(self, seen: _Record) -> bool:
         now = micro_time(self._clock.wall())

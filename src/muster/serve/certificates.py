@@ -10,7 +10,8 @@ import ipaddress
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -31,7 +32,7 @@ AUTHORITY_LIVES, CERTIFICATE_LIVES = timedelta(days=365), timedelta(days=30)
 # Clocks differ: a certificate is valid from a little before it was made.
 SKEW = timedelta(hours=1)
 # Replicas, those that ended lately, and new authorities of both. Each sees to it that its own is there.
-MOST_AUTHORITIES = 16
+MOST_AUTHORITIES, _MOST_OF_ONE = 16, 2
 MAX_FILE_BYTES = 1024 * 1024
 
 
@@ -145,13 +146,28 @@ def merged_bundle(there: bytes, ours: Sequence[bytes], now: datetime.datetime) -
     known = authorities_in(there)
     foreign = [one for one in known if not _is_replicas(one)]
     replicas = {one for one in known if _is_replicas(one) and one.not_valid_after_utc > now} - own
-    # The newest are those that live; what is left of replicas that ended goes first.
-    newest = sorted(replicas, key=lambda one: (one.not_valid_before_utc, one.serial_number), reverse=True)
-    kept = {*own, *newest[: max(0, MOST_AUTHORITIES - len(own))]}
+    kept = {*own, *_likely_alive(replicas, own)[: max(0, MOST_AUTHORITIES - len(own))]}
     if set(known) == {*foreign, *kept} and len(known) == len({*known}):
         return there
-    order = sorted(kept, key=lambda one: (one.not_valid_before_utc, one.serial_number))
+    order = sorted(kept, key=_age)
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in [*dict.fromkeys(foreign), *order])
+
+
+def _likely_alive(replicas: Collection[x509.Certificate], own: Collection[x509.Certificate]) -> list[x509.Certificate]:
+    """Those that are most likely in use first. A replica has one authority, or two while it changes; what else has its
+    name was left behind when it was started anew. Of different names the older ones are likelier to be over.
+    """
+    named = Counter(one.subject for one in own)
+    current: list[x509.Certificate] = []
+    left: list[x509.Certificate] = []
+    for one in sorted(replicas, key=_age, reverse=True):
+        (current if named[one.subject] < _MOST_OF_ONE else left).append(one)
+        named[one.subject] += 1
+    return current + left
+
+
+def _age(certificate: x509.Certificate) -> tuple[datetime.datetime, int]:
+    return certificate.not_valid_before_utc, certificate.serial_number
 
 
 def _is_replicas(certificate: x509.Certificate) -> bool:

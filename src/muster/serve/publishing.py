@@ -104,12 +104,20 @@ class Publisher:
 
     async def look(self) -> None:
         """Once: patches what is missing, and waits until it is known."""
+        refused: Invalid | None = None
         try:
             for _ in range(_MOST_TRIES):
-                if await self._is_there():
-                    self._problem = ""
-                    return
+                try:
+                    if await self._is_there():
+                        self._problem = ""
+                        return
+                    refused = None
+                except Invalid as error:
+                    # A webhook that went between our reading and our writing looks like this, too.
+                    refused = error
                 self._unasked = False
+            if refused is not None:
+                raise refused
             self._problem = f"others keep changing the ValidatingWebhookConfiguration {self._name}"
         except NotFound:
             self._unasked = True
@@ -138,7 +146,7 @@ class Publisher:
         try:
             await self._client.patch(CONFIGURATIONS, "", self._name, patch, content=JSON_PATCH)
             self._log.info("the webhook's authority is published", configuration=self._name)
-        except (Conflict, Invalid):
+        except Conflict:
             return False
         await self._clock.sleep(self._settle_s)
         return False

@@ -28,7 +28,7 @@ API_VERSION = "admission.k8s.io/v1"
 MAX_BODY_BYTES = 3 * 1024 * 1024
 
 # What Kubernetes asks of warnings, and what a terminal bears of errors.
-LONGEST_WARNING, MOST_WARNINGS = 120, 10
+LONGEST_WARNING, LONGEST_HINTED, MOST_WARNINGS = 120, 256, 10
 LONGEST_CAUSE, MOST_CAUSES = 500, 25
 LONGEST_MESSAGE = 4_000
 
@@ -146,12 +146,15 @@ def _verdict(violations: Sequence[Violation], kind: str) -> Verdict:
 
 
 def warnings_of(violations: Sequence[Violation]) -> list[str]:
-    """Few and short, as the API server wants them: of a long one the hint goes first, then its end."""
+    """Few and short, as the API server wants them: of a long one the hint goes first, then its end.
+
+    With its hint it may be longer than recommended: who is told "did you mean" knows at once what to do.
+    """
     found: list[str] = []
     for one in violations:
         short = _words(one._replace(hint=""))
         long = _words(one)
-        text = _cut(long if len(long) <= LONGEST_WARNING else short, LONGEST_WARNING)
+        text = long if one.hint and len(long) <= LONGEST_HINTED else _cut(short, LONGEST_WARNING)
         if text not in found:
             found.append(text)
     if len(found) > MOST_WARNINGS:

@@ -75,7 +75,7 @@ class Builder:
             self._look_at_topologies()
         if self._standing_at != world.queue_changes:
             self._standing, self._standing_at = Standing(world.queues, world.invalid_queues), world.queue_changes
-        self._guards.update(world.budgets)
+        self._guards.update(world.budgets, world.left_alone | world.unread)
         self._rebuild_gangs(changed)
         return self._arrays(now_ns)
 

@@ -1,12 +1,15 @@
 """Disruption budgets: which pods count in which of them, and how many pods may go now."""
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
-from muster.api.cluster import LabelRequirement, LabelSelector, PodDisruptionBudget
+from muster.api.cluster import LabelRequirement, LabelSelector, PodDisruptionBudget, PodDisruptionBudgetStatus
 from muster.snapshot.world import Key, PodFacts, State, key_of
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
+# Stands for a budget of those that can't be evicted now. No object has such a name.
+_STAYING: Key = ("", "")
+_NOBODY_GOES = PodDisruptionBudget(status=PodDisruptionBudgetStatus(disruptions_allowed=0))
 
 
 class Guards:
@@ -15,12 +18,16 @@ class Guards:
     def __init__(self) -> None:
         self._budgets: dict[Key, PodDisruptionBudget] = {}
         self._keys: list[Key | None] = []
+        self._staying: frozenset[Key] = frozenset()
         # Per namespace: budgets by a label that all their pods have, and those that name no such label.
         self._labelled: dict[str, dict[tuple[str, str], list[int]]] = {}
         self._unlabelled: dict[str, list[int]] = {}
 
-    def update(self, budgets: Mapping[Key, PodDisruptionBudget]) -> None:
-        """The budgets as they are now."""
+    def update(self, budgets: Mapping[Key, PodDisruptionBudget], staying: Collection[Key] = ()) -> None:
+        """The budgets as they are now, and the pods that nobody may evict, whatever budgets say."""
+        self._staying = frozenset(staying)
+        if staying:
+            budgets = {**budgets, _STAYING: _NOBODY_GOES}
         if self._budgets == budgets:
             return
         self._budgets = dict(budgets)
@@ -54,6 +61,10 @@ class Guards:
         maybe = [number for label in labels.items() for number in by_label.get(label, ())]
         maybe += self._unlabelled.get(namespace, ())
         return tuple(sorted(number for number in maybe if selects(self._selector(number), labels)))
+
+    def staying(self, pod: Key) -> tuple[int, ...]:
+        """The budget of a pod that nobody may evict; of others none."""
+        return (self._keys.index(_STAYING),) if pod in self._staying else ()
 
     def _selector(self, number: int) -> LabelSelector | None:
         key = self._keys[number]

@@ -1,7 +1,7 @@
 """The mirror of watched objects. `apply` takes one event and keeps what depends on it; nothing is ever recounted."""
 
 import enum
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
@@ -23,6 +23,8 @@ DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULERS = frozenset({"kai-scheduler"})
 # A node that does not say how many pods it takes.
 _DEFAULT_PODS = 110
+# What a pod holds that has a node and of which nobody knows what it asks for: nobody else fits there.
+_EVERYTHING, _UNKNOWN = {PODS: 2**32}, b"?"
 
 
 class State(enum.IntEnum):
@@ -89,6 +91,9 @@ class World:
         self.invalid: dict[Key, str] = {}
         # Gangs that are not tried for a while, because binding them failed again and again; with the reason.
         self.resting: dict[Key, str] = {}
+        # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
+        self.left_alone: set[Key] = set()
+        self.unread: set[Key] = set()
         # Pods that hold ports of their node.
         self.ported: dict[Key, PodFacts] = {}
         # Pods by gang, and gangs touched by an event since `take_changes`.
@@ -126,6 +131,19 @@ class World:
         if self.resting.get(gang, "") != why:
             _keep(self.resting, gang, why, not why)
             self._changed.add(gang)
+
+    def leave_alone(self, pods: Iterable[Key]) -> None:
+        """These pods, and no others, can't be evicted now."""
+        alone = {pod for pod in pods if pod in self.pods}
+        for pod in alone ^ self.left_alone:
+            facts = self.pods.get(pod)
+            if facts is not None and facts.gang is not None:
+                self._changed.add(facts.gang)
+        self.left_alone = alone
+
+    def look_again(self) -> None:
+        """Everything counts as changed: who built from it starts anew."""
+        self._changed, self._nodes_changed = set(self.groups), True
 
     def take_changes(self) -> tuple[set[Key], bool]:
         """The gangs touched since the last call, and whether the nodes themselves changed."""
@@ -188,6 +206,7 @@ class World:
             self._renew(key, before, pod)
             return
         self.pods.pop(key, None)
+        self.unread.discard(key)
         if before is not None:
             self._hold(before, -1)
             if before.gang is not None:
@@ -199,6 +218,8 @@ class World:
         if pod is not None:
             facts = self.pods[key] = self._facts(pod, error)
             self._hold(facts, 1)
+            if facts.problem and facts.holds:
+                self.unread.add(key)
             if facts.gang is not None:
                 self._changed.add(facts.gang)
                 self.members.setdefault(facts.gang, {})[key] = facts
@@ -234,13 +255,15 @@ class World:
         ours = pod.spec.scheduler_name in self._schedulers or (not pod.spec.scheduler_name and bool(name))
         gang = (pod.metadata.namespace or DEFAULT_NAMESPACE, name) if ours and name else None
         template = self._templates.of(pod.spec)
+        # Every pod has containers; one that could not be read has none.
+        unknown = bool(error) and bool(pod.spec.node_name) and not pod.spec.containers
         return PodFacts(
             self._templates.shared(pod, template),
             state_of(pod),
             ours,
             gang,
-            template.request,
-            template.shape,
+            _EVERYTHING if unknown else template.request,
+            _UNKNOWN if unknown else template.shape,
             template.ports,
             error or template.problem,
             (*template.unsupported, *unsupported_annotations(pod.metadata.annotations)),

@@ -15,7 +15,7 @@ from muster.cli import live
 from muster.cli.checkup import check_expiry, check_webhook
 from muster.kube.rights import RIGHTS, WORKLOADS, asks
 from unit.cli.played import KUBECONFIG, Cluster, group, node, pod, thing
-from unit.kube.playing import answer, status
+from unit.kube.playing import Played, answer, refusal, scripted, status
 
 NOW = datetime.now(UTC)
 
@@ -45,6 +45,17 @@ def definitions():
 
 def queue(name="default-queue", **spec):
     return thing("scheduling.run.ai/v2", "Queue", name, spec=spec)
+
+
+def interface(name, kind, *references):
+    """One for a kind of example.com that reads Deployments, too."""
+    template = {"podGroups": [{"name": "all", "minMember": 1}]}
+    others = [
+        {"name": one.lower(), "gvk": {"group": "apps", "kind": one}, "lookup": {"namePath": ".spec.other"}}
+        for one in references
+    ]
+    spec = {"targetGVK": {"group": "example.com", "version": "v2", "kind": kind}, "gangScheduling": template}
+    return thing("kai.scheduler/v1", "ResourceInterface", name, spec={**spec, "references": others})
 
 
 def authority(ends=NOW + timedelta(days=300), began=NOW - timedelta(days=900)):
@@ -118,6 +129,60 @@ class TestServer:
         assert done.code == 1
         assert states(found)["credentials"] == ["fail"]
         assert "rights" not in found
+
+    def test_a_plugin_that_fails_is_a_failure_that_names_it(self, muster, monkeypatch, tmp_path):
+        """Nothing was sent: nobody knows whether a server is there."""
+        run = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps({**KUBECONFIG, "users": [{"name": "u", "user": {"exec": run}}]}))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        done = muster("doctor", "-o", "json")
+        (one,) = json.loads(done.out)
+        assert (done.code, one["check"], one["state"]) == (1, "credentials", "fail")
+        assert "plugin false failed" in one["message"]
+
+    @pytest.mark.parametrize(
+        "words", ["Client sent an HTTP request to an HTTPS server.\n", "The plain HTTP request was sent to HTTPS port"]
+    )
+    def test_http_to_a_server_that_speaks_https(self, doctor, words):
+        cluster = Cluster()
+        cluster.transport = scripted(*[answer(words.encode(), 400)] * 5)
+        found, done = doctor(cluster)
+        assert (states(found), done.code) == ({"server": ["fail"]}, 1)
+        assert "http://played.example" in found["server"][0]["message"]
+        assert found["server"][0]["hint"] == "write https:// in the kubeconfig"
+
+    @pytest.mark.parametrize("code", [400, 404, 500, 503])
+    def test_that_answers_with_something_else_is_no_server(self, doctor, code):
+        cluster = Cluster()
+        cluster.transport = scripted(*[answer(b"<html>", code)] * 5)
+        found, done = doctor(cluster)
+        assert (states(found), done.code) == ({"server": ["fail"]}, 1)
+
+    def test_a_fault_in_the_middle_costs_one_check_and_not_the_report(self, doctor):
+        cluster = healthy()
+        reply = cluster.reply
+
+        async def failing(request):
+            return refusal(500, "InternalError") if "/podgroups" in request.path else await reply(request)
+
+        cluster.transport = Played(failing)
+        found, done = doctor(cluster)
+        assert done.code == 1
+        assert states(found)["objects"] == ["fail"]
+        assert states(found)["leader"] == states(found)["rights"] == ["ok"]
+
+    def test_that_is_older_than_the_manifests_need(self, doctor):
+        cluster = healthy()
+        reply = cluster.reply
+
+        async def older(request):
+            old = answer({"major": "1", "minor": "29", "gitVersion": "v1.29.9"})
+            return old if request.path == "/version" else await reply(request)
+
+        cluster.transport = Played(older)
+        (one,) = doctor(cluster)[0]["server"]
+        assert (one["state"], one["message"]) == ("warn", "Kubernetes v1.29.9 is older than 1.30")
 
     def test_no_kubeconfig(self, muster, monkeypatch, tmp_path):
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
@@ -227,6 +292,34 @@ class TestRights:
         found, _ = doctor(cluster)
         assert "you may not watch rayclusters.ray.io" in found["rights"][0]["message"]
 
+    def test_kinds_of_interfaces_that_muster_may_not_read(self, doctor):
+        """Their pods wait: the verbs and the remedy are named."""
+        cluster = healthy(interface("pipe", "Widget", "Deployment"), interface("ghost", "Nobody"))
+        cluster.forbidden = {"list widgets", "watch widgets"}
+        found, done = doctor(cluster, "--as-service-account", "muster-system/muster")
+        (one,) = found["rights"]
+        assert (one["state"], done.code) == ("fail", 1)
+        assert one["message"] == (
+            "service account muster-system/muster may not list, watch widgets.example.com: "
+            "ResourceInterface pipe reads it"
+        )
+        assert 'a ClusterRole with the label muster.dev/aggregate-to-grouper: "true"' in one["hint"]
+        assert "docs/install.md" in one["hint"]
+
+    def test_kinds_of_owners_of_waiting_pods_that_muster_may_not_read(self, doctor):
+        owner = thing("example.com/v2", "Widget", "w", "team")
+        waits, runs = pod("a", gang="g", owner=owner), pod("b", gang="g", owner=owner, on="n1")
+        cluster = healthy(waits)
+        cluster.forbidden = {"get widgets"}
+        found, done = doctor(cluster)
+        (one,) = found["rights"]
+        assert (one["state"], done.code) == ("warn", 0)
+        assert one["message"] == "you may not get widgets.example.com: it owns pods that wait (team/a)"
+        assert "aggregate-to-grouper" in one["hint"]
+        cluster = healthy(runs)
+        cluster.forbidden = {"get widgets"}
+        assert states(doctor(cluster)[0])["rights"] == ["ok"]
+
     def test_a_lease_is_asked_for_by_its_name_and_made_without(self):
         (right,) = [one for one in RIGHTS if one.resource == "leases"]
         assert {(ask.verb, ask.name, ask.namespace) for ask in asks(right, "ns")} == {
@@ -274,6 +367,29 @@ class TestObjects:
     def test_no_default_queue(self, doctor):
         assert states(doctor(without(healthy(queue("q")), "Queue", "default"))[0])["default queue"] == ["fail"]
         assert states(doctor(without(healthy(), "Queue"))[0])["default queue"] == ["warn"]
+
+    def test_a_default_queue_that_no_gang_can_use(self, doctor):
+        found, done = doctor(healthy(queue("below", parentQueue="default-queue")))
+        (one,) = found["default queue"]
+        assert (one["state"], done.code) == ("fail", 1)
+        assert one["message"] == (
+            "default-queue has 1 queue (below) below it, so that no gang can be in it: "
+            "gangs that name no queue are held"
+        )
+        assert "defaultQueue" in one["hint"]
+        lost = without(healthy(queue("default-queue", parentQueue="gone")), "Node", "none")
+        lost.documents = [one for one in lost.documents if one["kind"] != "Queue" or one["spec"]]
+        (one,) = doctor(lost)[0]["default queue"]
+        assert one["state"] == "fail"
+        assert one["message"] == "default-queue is below gone, which is not there: gangs that name no queue are held"
+        assert "create gone" in one["hint"]
+
+    def test_gangs_in_a_queue_that_has_others_below_it(self, doctor):
+        gangs = [group("a", queue="top", minMember=1), group("b", queue="leaf", minMember=1)]
+        found, done = doctor(healthy(queue("top"), queue("leaf", parentQueue="top"), *gangs))
+        (one,) = [one for one in found["queues"] if one["state"] == "warn"]
+        assert one["message"] == "1 gang (team/a) in queue top, which has queues below it: they are held"
+        assert done.code == 0
 
     def test_queues_without_their_parent_and_in_a_cycle(self, doctor):
         found, _ = doctor(healthy(queue("lost", parentQueue="gone")))

@@ -7,6 +7,7 @@ import pytest
 
 from muster.cli import live
 from unit.cli.played import KUBECONFIG, Cluster, group, node, pod, thing
+from unit.kube.playing import answer, scripted
 
 NOW = ("--now", "2026-01-31T12:00:00Z")
 
@@ -61,6 +62,24 @@ class TestSameAsFiles:
         assert done.code == 1
         assert done.json["verdict"] == "Held"
         assert "in the cluster" in muster("explain", "team/nobody").err
+
+    def test_explain_says_of_a_gang_that_only_pods_name_that_it_is_not_there(self, muster, cluster):
+        cluster(*small(), pod("lost-0", gang="lost"), pod("lost-1", gang="lost"), pod("one", gang="single"))
+        done = muster("explain", "team/lost")
+        assert done.code == 2
+        assert "2 pods name the gang team/lost, and no PodGroup of that name exists in the cluster" in done.err
+        assert "create the PodGroup, or correct the annotation pod-group-name" in done.err
+        assert "did you mean" not in done.err
+        assert "1 pod names the gang team/single, and no PodGroup" in muster("explain", "single").err
+
+    @pytest.mark.parametrize("command", [["plan"], ["explain", "team/g"]])
+    def test_http_to_a_server_that_wants_https_is_said_with_the_address(self, muster, cluster, command):
+        played = cluster()
+        played.transport = scripted(*[answer(b"Client sent an HTTP request to an HTTPS server.\n", 400)] * 20)
+        done = muster(*command)
+        assert done.code == 2
+        assert "http://played.example wants HTTPS" in done.err
+        assert "write https:// in the kubeconfig" in done.err
 
     def test_what_if_is_asked_of_the_cluster(self, muster, cluster, tmp_path):
         cluster(*small(), node("n2"))

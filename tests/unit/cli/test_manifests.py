@@ -283,7 +283,7 @@ METHODS = {
 }  # fmt: skip
 RESOURCES = {
     "LEASE": ("coordination.k8s.io", "leases"), "EVENT": ("events.k8s.io", "events"), "PODS": ("", "pods"),
-    "POD": ("", "pods"), "BRIEFLY": ("", "pods"),
+    "POD": ("", "pods"), "BRIEFLY": ("", "pods"), "UNDECODED": ("", "pods"),
     "CONFIGURATIONS": ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
     **{name: (kind.group, kind.plural) for name, kind in zip(
         ("POD_GROUP", "QUEUE", "RESOURCE_INTERFACE", "TOPOLOGY"), OUR_KINDS, strict=True)},

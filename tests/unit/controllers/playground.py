@@ -5,7 +5,9 @@ after every write whether what muster promises still holds: no node has more tha
 """
 
 import asyncio
+import copy
 import functools
+import io
 import itertools
 import json
 from collections import Counter
@@ -14,12 +16,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from muster.controllers.comparer import Comparer
+from muster.controllers.leading import Leading
 from muster.controllers.loop import Loop
 from muster.controllers.scheduler import Scheduler
 from muster.errors import Call
 from muster.kube.client import Client
 from muster.kube.transport import Answer, Request, Unanswered
+from muster.telemetry import Log
 from short_forms import documents_of
+from unit.controllers.patches import by_type, merged
 from unit.kube.playing import Played, VirtualClock, answer, line, playing, refusal, status, virtually
 
 GPU = "nvidia.com/gpu"
@@ -150,6 +156,16 @@ class Server:
         """Nobody can go on from an older version."""
         self.oldest = self.version
 
+    def saved(self) -> tuple[int, dict[str, dict[Key, Document]]]:
+        """All there is, as a backup has it."""
+        return self.version, copy.deepcopy(self.objects)
+
+    def restore(self, saved: tuple[int, dict[str, dict[Key, Document]]]) -> None:
+        """All is as it was then, the versions too."""
+        self.version, self.objects = saved
+        self.history.clear()
+        self.cut()
+
     def fail(self, verb: str, name: str = "", **more: Any) -> Fault:
         """Something goes wrong from now on."""
         self.faults.append(Fault(verb, name=name, **more))
@@ -175,8 +191,8 @@ class Server:
 
     # What the processes do.
 
-    async def whole(self, request: Request) -> Answer:
-        """The answer to a request."""
+    async def whole(self, request: Request, is_cut: Callable[[], bool] = lambda: False) -> Answer:
+        """The answer to a request. When the way back is cut while it waits for its turn, it is not done."""
         ask = ask_of(request)
         self.asks.append(ask)
         fault = next((one for one in self.faults if one.fits(ask)), None)
@@ -185,14 +201,14 @@ class Server:
         if fault is None:
             return self._answer(ask)
         fault.met += 1
-        if fault.wait_s:
-            await asyncio.sleep(fault.wait_s)
+        await asyncio.sleep(fault.wait_s)
+        if is_cut():
+            raise Unanswered("nobody is there any more")
         found = self._answer(ask) if fault.done or fault.says is None else None
         if isinstance(fault.says, Exception):
             raise fault.says
-        told = fault.says or found
-        assert told is not None
-        return told
+        assert fault.says or found
+        return fault.says or found
 
     async def chunks(self, request: Request) -> AsyncGenerator[Any, None]:
         """The lines of a watch, each as late as it is."""
@@ -206,7 +222,7 @@ class Server:
             yield fault.says
             return
         version = int(request.params["resourceVersion"])
-        if version < self.oldest:
+        if version < self.oldest or version > self.version:
             # Real servers say it in either of two ways.
             yield refusal(410, "Expired") if self.oldest % 2 else line("ERROR", status(410, "Expired"))
             return
@@ -310,25 +326,58 @@ class Server:
             self.broken.append("a pod was bound twice")
 
 
+class Lease:
+    """The Lease, given and taken by the test: an election without rivals."""
+
+    identity, holder, last_error = "this", "", None
+
+    def __init__(self) -> None:
+        self.given = asyncio.Event()
+
+    def is_leader(self) -> bool:
+        return self.given.is_set()
+
+    async def may_write(self) -> bool:
+        return self.given.is_set()
+
+    async def elected(self) -> None:
+        await self.given.wait()
+
+    async def run(self) -> None:
+        await asyncio.sleep(FOR_EVER)
+
+
 class Process:
-    """One muster against a server. What it sends after its `end` reaches nobody."""
+    """One muster against a server. What it sends after its `end` reaches nobody.
+
+    One that does not lead from the beginning catches up when it is to, as `muster run` does.
+    """
 
     def __init__(self, server: Server, leads: bool) -> None:
         self.leads = leads
         self.dead = False
+        self._lease = Lease()
+        leading = Leading(None if leads else self._lease)  # type: ignore[arg-type]
         self._server = server
-        clock = VirtualClock()
-        self.client: Client = playing(Played(self._whole, server.chunks), clock)
+        self.clock = VirtualClock()
+        self.logged = io.StringIO()
+        self.client: Client = playing(Played(self._whole, server.chunks), self.clock)
         self.client.guard = self._guard
         self.scheduler = Scheduler()
-        self.loop = loop_of(self.client, self.scheduler, clock, lambda: self.leads)
+        log = Log(self.logged, human=False)
+        self.loop = Loop(
+            self.client, self.scheduler, clock=self.clock, may_write=lambda: self.leads and leading.may_act(), log=log
+        )
+        comparer = Comparer(self.client, self.scheduler, woken=self.loop.wake)
         self._task = asyncio.get_running_loop().create_task(self.loop.run())
+        catching_up = leading.run(lambda: self.loop.is_synced, comparer, self.loop.wake)
+        self._leading = asyncio.get_running_loop().create_task(catching_up)
 
     async def _whole(self, request: Request) -> Answer:
         # Who asks that often does not wait for anything: the test counts it.
         if self.dead or len(self._server.asks) > MOST_ASKS:
             await asyncio.sleep(FOR_EVER)
-        found = await self._server.whole(request)
+        found = await self._server.whole(request, lambda: self.dead)
         if self.dead:
             await asyncio.sleep(FOR_EVER)
         return found
@@ -339,7 +388,7 @@ class Process:
     def lead(self) -> None:
         """It holds the Lease from now on."""
         self.leads = True
-        self.loop.wake()
+        self._lease.given.set()
 
     @property
     def is_up(self) -> bool:
@@ -349,14 +398,10 @@ class Process:
     async def end(self) -> None:
         """Killed, as by a power cut."""
         self.dead = True
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-
-
-def loop_of(client: Client, scheduler: Scheduler, clock: VirtualClock, may_write: Callable[[], bool]) -> Loop:
-    """The one place where these tests make a loop."""
-    return Loop(client, scheduler, clock=clock, may_write=may_write)
+        for task in (self._task, self._leading):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
 
 @asynccontextmanager
@@ -378,22 +423,6 @@ async def until(true: Callable[[], Any], within_s: float = 60.0, what: str = "")
         assert now_s() < began_s + within_s, f"not within {within_s:g} s: {what}"
         await asyncio.sleep(0.05)
     return now_s() - began_s
-
-
-def merged(found: Any, patch: Any) -> Any:
-    """A JSON merge patch."""
-    if not isinstance(patch, dict) or not isinstance(found, dict):
-        return patch
-    both = {**found, **{key: merged(found.get(key, {}), value) for key, value in patch.items()}}
-    return {key: value for key, value in both.items() if value is not None}
-
-
-def by_type(found: list[Document], patch: list[Document]) -> list[Document]:
-    """A strategic merge patch of conditions."""
-    both = {one["type"]: one for one in found}
-    for one in patch:
-        both[one["type"]] = merged(both.get(one["type"], {}), one)
-    return [one for one in both.values() if "$patch" not in one]
 
 
 def ask_of(request: Request) -> Ask:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from muster.api.cluster import Pod
-from muster.controllers.comparer import PATIENCE_S, Comparer, State, differences
+from muster.controllers.comparer import MOST_READ, PATIENCE_S, Comparer, State, differences
 from muster.controllers.scheduler import Scheduler
 from muster.telemetry import Log, Metrics
 from unit.kube.playing import Played, VirtualClock, answer, playing, refusal, virtually
@@ -64,19 +64,20 @@ class Cluster:
 
     def __init__(self, *pods):
         self.pods = {one["metadata"]["name"]: one for one in pods}
-        self.denied = False
-        self.lists = 0
+        self.denied, self.page = False, 2
+        self.lists = self.reads = 0
 
     async def __call__(self, request):
         if self.denied:
             return refusal(403, "Forbidden")
         name = request.path.rpartition("/pods")[2].lstrip("/")
         if name:
+            self.reads += 1
             return answer(self.pods[name]) if name in self.pods else refusal(404, "NotFound")
         self.lists += 1
         start = int(request.params.get("continue", 0))
         items = list(self.pods.values())
-        end = start + 2
+        end = start + self.page
         metadata = {"resourceVersion": "100", **({"continue": str(end)} if end < len(items) else {})}
         return answer({"metadata": metadata, "items": items[start:end]})
 
@@ -157,6 +158,39 @@ def test_what_stays_wrong_is_counted_said_once_and_put_right():
     virtually(run())
 
 
+def test_very_many_that_are_wrong_are_all_put_right_with_one_more_list():
+    """None is left over: a new leader begins with what this leaves it."""
+
+    async def run():
+        most = MOST_READ + 100
+        cluster = Cluster(*(pod(f"p{number}", 9, "n1") for number in range(most)), {**pod("odd", 9), "spec": 7})
+        cluster.page = 1_000
+        bench = Bench(cluster, *(pod(f"p{number}", 5) for number in range(most)), pod("ghost", 4), pod("odd", 5))
+        assert await bench.comparer.compare() == most + 1
+        world = bench.scheduler.world
+        assert {facts.pod.spec.node_name for key, facts in world.pods.items() if key[1] != "odd"} == {"n1"}
+        assert ("ns", "ghost") not in world.pods
+        assert (cluster.lists, cluster.reads) == (2, 0)
+        assert await bench.comparer.compare() == 0
+
+    virtually(run())
+
+
+def test_a_pod_that_can_not_be_read_is_held_and_keeps_nobody_from_comparing():
+    async def run():
+        odd = pod("odd", 9, "n1")
+        odd["spec"]["nodeSelector"] = 7
+        bench = Bench(Cluster(odd, pod("bound", 9, "n1")), pod("bound", 5))
+        assert await bench.comparer.compare() == 2
+        world = bench.scheduler.world
+        assert world.pods["ns", "bound"].pod.spec.node_name == "n1"
+        assert "nodeSelector" in world.pods["ns", "odd"].problem
+        assert await bench.comparer.compare() == 0
+        assert bench.mismatches() == 2
+
+    virtually(run())
+
+
 def test_who_comes_and_goes_during_the_list_is_no_mistake():
     """It is in the list, is gone by now, and the mirror never heard of it."""
 
@@ -168,6 +202,26 @@ def test_who_comes_and_goes_during_the_list_is_no_mistake():
         del cluster.pods["brief"]
         assert await comparing == 0
         assert bench.mismatches() == 0
+
+    virtually(run())
+
+
+@pytest.mark.parametrize("most", [2, MOST_READ + 50])
+def test_who_is_seen_to_go_while_it_is_read_is_not_brought_back(most):
+    async def run():
+        cluster = Cluster(*(pod(f"p{number}", 9, "n1") for number in range(most)))
+        cluster.page = 1_000
+        bench = Bench(cluster, *(pod(f"p{number}", 5) for number in range(most)))
+
+        async def answering(request):
+            found = await cluster(request)
+            if cluster.reads == 1 or cluster.lists == 2:
+                bench.see(pod("p0", 20, "n1"), deleted=True)
+            return found
+
+        bench.comparer._client._transport._whole = answering
+        assert await bench.comparer.compare() == most - 1
+        assert ("ns", "p0") not in bench.scheduler.world.pods
 
     virtually(run())
 

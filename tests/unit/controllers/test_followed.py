@@ -5,6 +5,8 @@ change.
 import asyncio
 from contextlib import asynccontextmanager
 
+import pytest
+
 from muster.controllers.dependents import ANY, Dependents, Place, Who
 from muster.controllers.followed import Followed
 from muster.grouping.owners import Absence, Wanted
@@ -16,11 +18,11 @@ RUNTIME = Served("x.io/v1", "Runtime", "runtimes", namespaced=False)
 
 
 @asynccontextmanager
-async def following(server, answering=None):
+async def following(server, answering=None, **options):
     """A lookup at work, and the places that it says have changed."""
     changed = []
     client = playing(Played(answering or server.whole, server.chunks))
-    found = Followed(client, lambda _: None, changed.append)
+    found = Followed(client, lambda _: None, changed.append, **options)
     task = asyncio.ensure_future(found.run())
     try:
         yield found, changed
@@ -133,6 +135,111 @@ def test_a_kind_that_may_not_be_read_and_then_may():
             await asyncio.sleep(60)
             assert found.get(wanted())["metadata"]["name"] == "w"
             assert changed == [Place("x.io", "Work", ANY, ANY)] * 2
+
+    virtually(inside())
+
+
+def test_rights_that_were_gone_for_a_moment_close_a_kind_only_for_that_moment():
+    """The watch goes on where it stopped, so there is no other list."""
+
+    async def inside():
+        server = Server(WORK)
+        server.put(work())
+        async with following(server) as (found, changed):
+            await answered(found, wanted())
+            server.forbidden = {("list", "works")}
+            server.cut()
+            await asyncio.sleep(3)
+            assert found.get(wanted()) is Absence.FORBIDDEN
+            server.forbidden = set()
+            changed.clear()
+            await asyncio.sleep(60)
+            assert found.get(wanted())["metadata"]["name"] == "w"
+            assert changed == [Place("x.io", "Work", ANY, ANY)]
+
+    virtually(inside())
+
+
+def counted(server):
+    """The paths that were asked for."""
+    paths = []
+
+    async def answering(request):
+        paths.append(request.path)
+        return await server.whole(request)
+
+    return paths, answering
+
+
+def test_kinds_that_somebody_invented_cost_next_to_nothing():
+    async def inside():
+        server = Server(WORK)
+        server.put(work())
+        paths, answering = counted(server)
+        async with following(server, answering) as (found, _):
+            await asyncio.sleep(1)
+            tasks = len(asyncio.all_tasks())
+            for number in range(1_000):
+                found.get(wanted(api_version=f"x{number}.evil.io/v1", kind=f"K{number}"))
+                found.get(wanted(api_version="x.io/v1", kind=f"K{number}"))
+            await asyncio.sleep(600)
+            assert found.get(wanted(api_version="x1.evil.io/v1", kind="K1")) is Absence.FORBIDDEN
+            paths.clear()
+            await asyncio.sleep(3_600)
+            assert len(paths) <= 30
+            assert len(asyncio.all_tasks()) == tasks
+            assert (await answered(found, wanted()))["metadata"]["name"] == "w"
+
+    virtually(inside())
+
+
+def test_a_kind_that_may_not_be_read_is_asked_for_ever_more_rarely():
+    async def inside():
+        server = Server(WORK)
+        server.forbidden = {("list", "works")}
+        paths, answering = counted(server)
+        async with following(server, answering) as (found, _):
+            assert await answered(found, wanted()) is Absence.FORBIDDEN
+            await asyncio.sleep(3_600)
+            assert sum(path.endswith("/works") for path in paths) <= 20
+
+    virtually(inside())
+
+
+def test_a_kind_that_nobody_needs_any_more_is_watched_no_longer_and_again_when_somebody_asks():
+    async def inside():
+        server = Server(WORK)
+        server.put(work())
+        needed = {("x.io", "Work")}
+        async with following(server, is_needed=lambda kind: kind in needed) as (found, _):
+            await answered(found, wanted())
+            tasks = len(asyncio.all_tasks())
+            await asyncio.sleep(3_600)
+            assert len(asyncio.all_tasks()) == tasks
+            needed.clear()
+            await asyncio.sleep(30)
+            assert len(asyncio.all_tasks()) == tasks - 1
+            assert found.get(wanted()) is Absence.NOT_SEEN
+            await asyncio.sleep(1)
+            assert found.get(wanted())["metadata"]["name"] == "w"
+
+    virtually(inside())
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Node"), ("scheduling.run.ai/v2alpha2", "PodGroup")],
+)
+def test_owners_that_are_secret_or_watched_anyway_are_known_by_their_reference_alone(api_version, kind):
+    async def inside():
+        server = Server(Served("v1", "Secret", "secrets"), Served("v1", "ConfigMap", "configmaps"))
+        paths, answering = counted(server)
+        async with following(server, answering) as (found, _):
+            assert found.get(Wanted(api_version, kind, "default", "x", "uid-1")) is Absence.FORBIDDEN
+            await asyncio.sleep(60)
+            assert (paths, server.watched) == ([], set())
+            # What an interface refers to is meant.
+            assert found.get(Wanted(api_version, kind, "default", "x")) is Absence.NOT_SEEN
 
     virtually(inside())
 

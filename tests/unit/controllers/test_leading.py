@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from muster.controllers.leading import Leading
-from muster.errors import Call
+from muster.errors import Call, Unreachable
 from muster.kube.lease import Election
 from muster.telemetry import Log, Metrics
-from unit.kube.playing import Played, VirtualClock, playing, virtually
+from unit.kube.playing import Played, VirtualClock, playing, refusal, virtually
 from unit.kube.test_lease import Leases, Way
 
 BIND = Call("create", "pods/binding", "ns", "p", write=True)
@@ -67,18 +67,63 @@ def test_who_takes_over_reads_the_cluster_before_it_acts():
     virtually(run())
 
 
-def test_who_lists_for_the_first_time_need_not_read_twice():
+def test_who_lists_for_the_first_time_compares_too():
+    """The one before may have led until after that list; and only one of the kinds may have been missing."""
+
     async def run():
         first = Candidate(Leases(), "first")
         first.synced = False
         first.start()
         await asyncio.sleep(5.0)
         assert not first.leading.may_act()
+        assert first.compared == 0
         first.synced = True
         await asyncio.sleep(0.1)
         assert first.leading.may_act()
-        assert first.compared == 0
+        assert first.compared == 1
         await first.end()
+
+    virtually(run())
+
+
+def test_who_could_not_compare_does_not_act_although_its_lease_lapsed_and_came_back():
+    async def run():
+        first = Candidate(Leases(), "first")
+        away = True
+
+        async def compare():
+            if away:
+                raise Unreachable(Call("list", "pods"), "no connection", sent=False)
+            first.compared += 1
+
+        first.compare = compare
+        first.start()
+        await first.election.elected()
+        first.way.cut = True
+        await asyncio.sleep(25.0)
+        assert first.leads() == 0
+        first.way.cut = False
+        await asyncio.sleep(10.0)
+        assert (first.leads(), first.leading.may_act()) == (1, False)
+        away = False
+        await asyncio.sleep(2.0)
+        assert (first.compared, first.leading.may_act()) == (1, True)
+        await first.end()
+
+    virtually(run())
+
+
+def test_who_never_led_does_not_say_that_it_does():
+    async def run():
+        first = Candidate(Leases(), "first")
+
+        async def ends():
+            await asyncio.sleep(1.0)
+
+        first.election.run = ends
+        first.start()
+        await asyncio.wait_for(first.task, 5.0)
+        assert "leading" not in first.said()
 
     virtually(run())
 
@@ -208,6 +253,26 @@ def test_without_an_election_this_is_the_only_one():
         assert await leading.guard(BIND) == ""
         leading.stop()
         assert not leading.may_act()
+
+    virtually(run())
+
+
+def test_a_lease_whose_namespace_is_not_there_is_said_with_what_to_do():
+    class Nowhere(Leases):
+        def handle(self, request):
+            return refusal(404, "NotFound")
+
+    async def run():
+        first = Candidate(Nowhere(), "first")
+        first.start()
+        await asyncio.sleep(100.0)
+        (line,) = map(json.loads, first.stream.getvalue().splitlines())
+        assert line["message"] == "the Lease can't be taken"
+        assert line["hint"] == (
+            "create the namespace ns, or name another with --lease-namespace; a single process does without the Lease: "
+            "--no-leader-election"
+        )
+        await first.end()
 
     virtually(run())
 

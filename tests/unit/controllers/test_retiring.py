@@ -90,3 +90,53 @@ async def test_a_gang_that_may_not_be_deleted_stays(server):
         await asyncio.sleep(600)
         assert len(server.all("podgroups")) == 1
         assert sum(one.method == "DELETE" for one in shop.transport.requests) == 1
+
+
+@played(SET)
+async def test_the_pods_of_a_namespace_are_read_once_for_all_that_went_and_nobody_waits_for_that(server):
+    replicas(server, 1, *range(10))
+    slow_s = 0.0
+    async with at_work(server) as shop:
+        await settled()
+        whole = shop.transport._whole
+
+        async def slowly(request):
+            if request.path == "/api/v1/namespaces/default/pods":
+                await asyncio.sleep(slow_s)
+            return await whole(request)
+
+        shop.transport._whole, slow_s = slowly, 20.0
+        for index in range(1, 10):
+            server.remove("pods", f"serve-{index}")
+        shop.transport.requests.clear()
+        await asyncio.sleep(65)
+        # Meanwhile others are grouped.
+        server.put(owned(server.put(job()), "a"))
+        await settled()
+        assert gang_of(server, "a")[0]
+        await asyncio.sleep(30)
+        assert len(server.all("podgroups")) == 2
+        lists = [one for one in shop.transport.requests if one.path == "/api/v1/namespaces/default/pods"]
+        assert len(lists) == 1
+
+
+@played(SET)
+async def test_an_instance_that_comes_back_while_pods_are_read_keeps_its_gang(server):
+    replicas(server, 1, 0)
+    async with at_work(server) as shop:
+        await settled()
+        whole = shop.transport._whole
+
+        async def slowly(request):
+            answered = await whole(request)
+            if request.path == "/api/v1/namespaces/default/pods":
+                await asyncio.sleep(20)
+            return answered
+
+        shop.transport._whole = slowly
+        server.remove("pods", "serve-0")
+        await asyncio.sleep(70)
+        replicas(server, 1, 0)
+        await asyncio.sleep(120)
+        assert [write for write in shop.since() if write.verb == "delete"] == []
+        assert gang_of(server, "serve-0")[0] == server.all("podgroups")[0]["metadata"]["name"]

@@ -52,16 +52,48 @@ def test_what_was_refused_is_tried_again_at_once_and_then_rests(scheduler):
     orders = scheduler.cycle(ns(3))
     assert orders.binds == ()
     (status,) = orders.statuses
-    assert (status.status.reason, scheduler.wakes_at()) == ("BindBackoff", ns(7))
+    assert status.status.reason == "BindBackoff"
     assert "no such luck" in status.status.sub_groups[0].message
+    assert scheduler.cycle(ns(6)).binds == ()
     (order,) = scheduler.cycle(ns(7)).binds
     scheduler.sent([order], ns(7))
     scheduler.refused(order, "still none", ns(7))
-    assert scheduler.wakes_at() == ns(17)
+    assert scheduler.cycle(ns(16)).binds == ()
     (order,) = scheduler.cycle(ns(17)).binds
     scheduler.sent([order], ns(17))
     scheduler.bound(order)
-    assert scheduler.wakes_at() is None
+    for number in range(3):
+        scheduler.see(scheduler.world.pods[KEY].pod, deleted=True)
+        for one in objects():
+            scheduler.see(one)
+        (order,) = scheduler.cycle(ns(18 + number)).binds
+        scheduler.sent([order], ns(18 + number))
+        scheduler.refused(order, "no such luck", ns(18 + number))
+        assert bool(scheduler.world.resting) == (number == 2)
+
+
+def test_what_is_read_is_passed_over_when_something_later_was_seen(scheduler):
+    """An answer that was on its way for long: the bind that was lost is still in doubt."""
+    (order,) = scheduler.cycle(ns(0)).binds
+    scheduler.sent([order], ns(0))
+    scheduler.flights.lost(order.pod, order.uid)
+    pod = structs.replace(objects()[-1], metadata=structs.replace(objects()[-1].metadata, resource_version="20"))
+    scheduler.see(pod)
+    old = structs.replace(pod, metadata=structs.replace(pod.metadata, resource_version="10"))
+    scheduler.read(KEY, order.uid, old, ns(1))
+    assert [key for key, _ in scheduler.doubtful(ns(1))] == [KEY]
+    scheduler.read(KEY, order.uid, pod, ns(1))
+    assert scheduler.world.pods[KEY].state is State.WAITING
+
+
+@pytest.mark.parametrize("struct", [Pod, PodGroup])
+def test_who_goes_while_others_are_read_is_gone(scheduler, struct):
+    (one,) = [found for found in objects() if isinstance(found, struct)]
+    scheduler.reading()
+    scheduler.see(one, deleted=True)
+    scheduler.refresh("default", [one], "20", (), struct)
+    scheduler.reading(under_way=False)
+    assert KEY not in (scheduler.world.pods if struct is Pod else scheduler.world.groups)
 
 
 def test_after_a_list_the_rest_is_gone(scheduler):
@@ -82,6 +114,14 @@ def test_who_could_not_be_read_is_not_gone(scheduler):
     assert order.status.phase == "Invalid"
     found = [(one.type, one.status) for one in order.status.conditions]
     assert found == [("Accepted", "False"), ("Scheduled", "False")]
+
+
+@pytest.mark.parametrize(
+    ("raw", "ours"),
+    [(b'{"spec": {"schedulerName": "kai-scheduler"}}', True), (b'{"spec": {"schedulerName": "x"}}', False)],
+)
+def test_nobody_is_told_of_a_pod_of_another_scheduler(scheduler, raw, ours):
+    assert scheduler.unread(Pod, Metadata(name="p", uid="p"), "spec is wrong", raw=raw) is ours
 
 
 def test_an_object_without_a_name_is_passed_over(scheduler):
@@ -132,3 +172,19 @@ def test_our_own_binds_and_statuses_can_wait_and_everything_else_can_not(schedul
     assert scheduler.see(bound, deleted=True)
     assert scheduler.see(pod)
     assert scheduler.see(found[Node])
+
+
+def test_a_gang_gets_no_more_pods_while_nobody_knows_about_one():
+    """Whether its minimum is there is not known: its surplus waits, and that of others does not."""
+    gangs = {"g": {"minMember": 1}, "h": {"minMember": 1}}
+    made = Scheduler()
+    for one in objects({"nodes": [{"name": "n", "gpus": 4}], "gangs": gangs, "pods": [{"gang": "g", "name": "g-0"}]}):
+        made.see(one)
+    (order,) = made.cycle(ns(0)).binds
+    made.sent([order], ns(0))
+    made.flights.lost(order.pod, order.uid, "no answer")
+    for one in objects({"pods": [{"gang": "g", "name": "g-1"}, {"gang": "h", "name": "h-0"}]}):
+        made.see(one)
+    assert [order.pod[1] for order in made.cycle(ns(1)).binds] == ["h-0"]
+    made.bound(order, ns(2))
+    assert [order.pod[1] for order in made.cycle(ns(2)).binds] == ["g-1", "h-0"]

@@ -68,6 +68,8 @@ class Server:
         self.overtaking: Document = {"metadata": {"labels": {"by": "another"}}}
         # How long writes of these verbs and plurals take.
         self.slow_s: dict[tuple[str, str], float] = {}
+        # How often all streams were ended.
+        self.cuts = 0
         self._version = 1
         self._uids = itertools.count(1)
         self._history: list[tuple[int, str, str, Document]] = []
@@ -110,6 +112,12 @@ class Server:
     def read(self, plural: str, name: str, namespace: str = NAMESPACE) -> Document:
         """One object."""
         return self.objects[plural, namespace if self.kinds[plural].namespaced else "", name]
+
+    def cut(self) -> None:
+        """All streams end, as they do now and then."""
+        self.cuts += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def all(self, plural: str) -> list[Document]:
         """All objects of a kind."""
@@ -212,7 +220,8 @@ class Server:
         self.watched.add(plural)
         version, at = int(request.params["resourceVersion"]), 0
         yield b"\n"
-        while plural in self.kinds:
+        cuts = self.cuts
+        while plural in self.kinds and cuts == self.cuts:
             changed = self._changed
             while at < len(self._history):
                 made, of, change, found = self._history[at]
@@ -231,6 +240,14 @@ class Server:
         if len(parts) > (2 if parts[0] == "api" else 3):
             return None
         versions = sorted({one.api_version for one in self.kinds.values()})
+        if parts == ["apis"]:
+            groups: dict[str, list[dict[str, str]]] = {}
+            for one in versions:
+                group, slash, version = one.partition("/")
+                if slash:
+                    groups.setdefault(group, []).append({"version": version})
+            listed = [{"name": name, "preferredVersion": of[0], "versions": of} for name, of in groups.items()]
+            return answer({"groups": listed})
         if parts[0] == "apis" and len(parts) == 2:
             named = [one.partition("/")[2] for one in versions if one.startswith(f"{parts[1]}/")]
             if not named:

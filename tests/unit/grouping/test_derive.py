@@ -562,8 +562,10 @@ class TestReferences:
     def test_one_that_may_not_be_read_waits_and_says_what_to_allow(self, how, what):
         lookup = Lookup(forbidden=["Other"])
         trouble = refused(derived, self.COUNT(how), work(ref="other"), None, lookup, retry=True)
-        assert trouble.message == f"{what} may not be read"
-        assert "Other of x.io" in trouble.hint
+        assert trouble.message.startswith(
+            f"{what} may not be read: grant muster get, list and watch on Other.x.io with"
+        )
+        assert 'muster.dev/aggregate-to-grouper: "true"' in trouble.message
 
     def test_what_was_looked_up_tells_when_to_look_again(self):
         """By the object itself, not by what it holds: the cluster's copies are never changed in place."""

@@ -398,10 +398,12 @@ class TestForbidden:
         with pytest.raises(Trouble) as caught:
             resolve(self.CHAIN, Registry([built_in("rayjob", "RayJob")], users))
         assert re.fullmatch(
-            r"RayJob default/job may not be read, and ResourceInterface (mine|rayjob \(built in\)) needs it",
+            r"RayJob default/job may not be read, and ResourceInterface (mine|rayjob \(built in\)) needs it: "
+            r"grant muster get, list and watch on RayJob.ray.io with a ClusterRole that has the label "
+            r'muster.dev/aggregate-to-grouper: "true"',
             caught.value.message,
         )
-        assert caught.value.hint == "grant muster the rights get, list and watch on RayJob.ray.io"
+        assert caught.value.hint == "docs/install.md has one to copy"
         assert caught.value.retry
 
 

@@ -484,3 +484,15 @@ def test_a_cancelled_request_gives_its_place_back():
             assert not client._lanes["bind"].locked()
 
     virtually(run())
+
+
+def test_a_server_that_wants_https_is_told_by_its_address_and_asked_once():
+    async def run():
+        transport = scripted(*[answer(b"Client sent an HTTP request to an HTTPS server.\n", 400)] * 2)
+        client = playing(transport, HastyClock())
+        with pytest.raises(errors.Unreachable, match="http://play wants HTTPS") as caught:
+            await client.create(POD, "ns", {})
+        assert (caught.value.unknown, caught.value.hint) == (False, "write https:// in the kubeconfig")
+        assert len(transport.requests) == 1
+
+    virtually(run())

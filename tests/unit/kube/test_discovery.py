@@ -20,11 +20,16 @@ GROUPS = {
 }
 
 
-def server(broken=()):
+RAY = {"name": "ray.io", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
+
+
+def server(broken=(), listed=True):
     async def whole(request):
         await asyncio.sleep(0.1)
         if request.path in broken:
             return answer(b"?")
+        if request.path == "/apis" and listed:
+            return answer({"kind": "APIGroupList", "groups": [RAY]})
         if request.path not in GROUPS:
             return refusal(404, "NotFound")
         return answer({"kind": "APIResourceList", "resources": GROUPS[request.path]})
@@ -47,7 +52,7 @@ def test_kinds_become_resources_and_each_group_is_asked_for_once():
     assert resources[0] == Resource("v1", "Pod", "pods", True)
     assert resources[1] == Resource("v1", "Node", "nodes", False)
     assert resources[2].plural == "rayclusters"
-    assert sorted(paths) == ["/api/v1", "/apis/ray.io/v1"]
+    assert sorted(paths) == ["/api/v1", "/apis", "/apis/ray.io/v1"]
 
 
 @pytest.mark.parametrize(
@@ -75,11 +80,38 @@ def test_a_missing_kind_is_looked_for_again_soon_and_a_known_one_later():
             await discovery.find("v1", "Pod")
             await asyncio.sleep(10.0)
         paths = [request.path for request in transport.requests]
-        assert 25 <= paths.count("/apis/no.such/v1") <= 35
+        assert 25 <= paths.count("/apis") <= 35
+        assert "/apis/no.such/v1" not in paths
         assert paths.count("/api/v1") == 2
         discovery.forget()
         await discovery.find("v1", "Pod")
         assert len(transport.requests) == len(paths) + 1
+
+    virtually(run())
+
+
+def test_what_is_invented_costs_no_request_and_no_memory():
+    async def run():
+        transport = server()
+        discovery = Discovery(playing(transport))
+        for number in range(1_000):
+            assert await discovery.find_served(f"x{number}.evil.io/v1", "K") is None
+            assert await discovery.find_served(f"ray.io/v{number + 2}", "K") is None
+            assert await discovery.find_served(f"v{number + 2}", "K") is None
+        assert sorted(request.path for request in transport.requests) == ["/api/v1", "/apis", "/apis/ray.io/v1"]
+        assert len(discovery._groups) == 2
+
+    virtually(run())
+
+
+def test_a_server_that_does_not_list_its_groups_is_asked_for_each_and_not_all_are_remembered():
+    async def run():
+        transport = server(listed=False)
+        discovery = Discovery(playing(transport))
+        assert (await discovery.find_served("ray.io/v1", "RayCluster")).plural == "rayclusters"
+        for number in range(1_100):
+            assert await discovery.find(f"x{number}.io/v1", "K") is None
+        assert len(discovery._groups) <= 1_000
 
     virtually(run())
 

@@ -5,6 +5,8 @@ import json
 import re
 from contextlib import suppress
 
+import pytest
+
 from muster.kube.events import WARNING, EventRecorder, Rates, Regarding
 from unit.kube.playing import Played, answer, playing, refusal, virtually
 
@@ -205,7 +207,18 @@ def test_what_waits_is_written_at_the_end_for_a_while():
         recorder = EventRecorder(playing(transport), instance="i")
         for number in range(20):
             recorder.record(GANG._replace(name=f"g{number}"), "A", "x")
-        await recorder.drain(5.0)
+        await recorder.drain(4.5)
         return len(transport.requests)
 
     assert virtually(run()) == 5
+
+
+def test_a_write_that_hangs_does_not_hold_up_the_end():
+    async def run():
+        transport = Played(lambda request: asyncio.sleep(1e5, answer({}, 201)))
+        recorder = EventRecorder(playing(transport), instance="i")
+        recorder.record(GANG, "A", "x")
+        await recorder.drain(0.3)
+        return asyncio.get_running_loop().time()
+
+    assert virtually(run()) == pytest.approx(0.3)

@@ -121,6 +121,64 @@ def test_a_graceful_end_hands_over_at_once():
     virtually(run())
 
 
+def test_an_end_in_the_middle_of_a_renewal_hands_over_at_once_too():
+    """The server has done the renewal; only its answer comes too late for us."""
+
+    async def run():
+        leases = Leases()
+        first, way = candidate(leases, "first")
+        second, _ = candidate(leases, "second")
+        one = asyncio.create_task(first.run())
+        await first.elected()
+        two = asyncio.create_task(second.run())
+        way.delay_s = 0.3
+        writes = leases.writes
+        while leases.writes == writes:
+            await asyncio.sleep(0.05)
+        began = now()
+        await ended(one)
+        await second.elected()
+        assert now() - began <= 2.5
+        await ended(two)
+
+    virtually(run())
+
+
+def test_an_end_after_somebody_else_took_the_lease_leaves_it_alone():
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        one = asyncio.create_task(first.run())
+        await first.elected()
+        leases.lease = {"metadata": {"name": "l", "resourceVersion": "99"}, "spec": {"holderIdentity": "thief"}}
+        await ended(one)
+        assert leases.lease["spec"]["holderIdentity"] == "thief"
+
+    virtually(run())
+
+
+def test_a_writer_that_waits_for_a_renewal_does_not_take_back_what_was_given_back():
+    async def run():
+        leases = Leases()
+        first, way = candidate(leases, "first")
+        one = asyncio.create_task(first.run())
+        await first.elected()
+        way.delay_s = 0.2
+        # The machine slept, and several want to write at once when the end comes.
+        first._beat_s -= 6.0
+        writers = [asyncio.create_task(first.may_write()) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        await ended(one)
+        assert await asyncio.gather(*writers) == [False] * 3
+        assert leases.lease["spec"]["holderIdentity"] == ""
+        assert not await first.may_write()
+        assert not first.is_leader()
+        await asyncio.sleep(30.0)
+        assert leases.lease["spec"]["holderIdentity"] == ""
+
+    virtually(run())
+
+
 def test_who_waits_and_ends_leaves_the_lease_alone():
     async def run():
         leases = Leases()

@@ -200,7 +200,7 @@ def test_credentials_do_not_follow_a_redirect():
 
 def test_a_watch_over_http_goes_on_after_a_cut_in_the_middle_of_a_line_and_closes_its_connection():
     streams = []
-    ended = asyncio.Event()
+    heard, ended = asyncio.Event(), asyncio.Event()
 
     async def handler(request):
         if "watch" not in request.query:
@@ -212,7 +212,7 @@ def test_a_watch_over_http_goes_on_after_a_cut_in_the_middle_of_a_line_and_close
         if len(streams) == 1:
             second = line("ADDED", thing("c", 3))
             await response.write(line("ADDED", thing("b", 2)) + second[: len(second) // 2])
-            await asyncio.sleep(0.01)
+            await heard.wait()
             request.transport.abort()
             return response
         await response.write(line("ADDED", thing("c", 3)))
@@ -227,9 +227,11 @@ def test_a_watch_over_http_goes_on_after_a_cut_in_the_middle_of_a_line_and_close
         async with aclosing(watch(client, THINGS)) as values:
             async for value in values:
                 seen.append(value)
-                if isinstance(value, Added) and value.object["metadata"]["name"] == "c":
-                    break
-        await asyncio.wait_for(ended.wait(), 2)
+                if isinstance(value, Added):
+                    heard.set()
+                    if value.object["metadata"]["name"] == "c":
+                        break
+        await asyncio.wait_for(ended.wait(), 20)
         return seen
 
     seen = talking(handler, follow)

@@ -168,6 +168,22 @@ def test_a_bundle_does_not_grow_for_ever():
         assert newest.not_valid_before_utc == now - timedelta(hours=1)
 
 
+def test_a_replica_that_starts_over_and_over_pushes_out_nobody_who_is_well():
+    """Its own dead go first: until a living one looked again, API servers would not trust it."""
+    living = [Authority(f"living-{number}", START) for number in range(4)]
+    bundle = b"".join(one.pem for one in living)
+    for minute in range(40):
+        now = START + timedelta(minutes=minute + 1)
+        bundle = merged_bundle(bundle, [Authority("restarts", now).pem], now)
+        assert {one.serial_number for one in authorities_in(bundle)} >= {
+            x509.load_pem_x509_certificate(one.pem).serial_number for one in living
+        }
+        assert len(authorities_in(bundle)) <= MOST_AUTHORITIES
+    # And when many of other names look at it.
+    bundle = merged_bundle(bundle, [Authority("new", START + DAY).pem], START + DAY)
+    assert {x509.load_pem_x509_certificate(one.pem) for one in living} <= set(authorities_in(bundle))
+
+
 def _foreign() -> bytes:
     """An authority that somebody else put there."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from muster.errors import Call, Conflict, Forbidden, NotFound, ServerFault
+from muster.errors import Call, Conflict, Forbidden, Invalid, NotFound, ServerFault
 from muster.serve.certificates import Authority, SelfSigned, authorities_in, merged_bundle
 from muster.serve.publishing import Publisher, bundle_patch, bundles_in
 from muster.telemetry import Log
@@ -145,6 +145,21 @@ def test_endless_conflicts_end():
     one, _ = publisher(server)
     asyncio.run(one.look())
     assert "others keep changing" in one.problem
+
+
+def test_what_the_server_takes_for_wrong_is_said_in_its_own_words():
+    server = Server(configuration(b""), *[Invalid(CALL, "caBundle is too long")] * 50)
+    one, _ = publisher(server)
+    asyncio.run(one.look())
+    assert "caBundle is too long" in one.problem
+    assert "others keep changing" not in one.problem
+
+
+def test_a_webhook_that_went_between_reading_and_writing_is_no_refusal():
+    server = Server(configuration(b"", b""), Invalid(CALL, "there is no /webhooks/1"))
+    one, _ = publisher(server)
+    asyncio.run(one.look())
+    assert one.problem == ""
 
 
 def test_a_problem_is_logged_once():

@@ -231,7 +231,7 @@ class Teller:
         """The whole status; of a gang that nobody can read only that it is so, and what was known of it stays."""
         document = status_document(order.status)
         if order.status.phase == INVALID:
-            said = {name: document.get(name) for name in _SAID_OF_INVALID}
+            said = {name: document.get(name) or None for name in _SAID_OF_INVALID}
             body = {"metadata": {"uid": order.uid}, "status": said}
             await self._client.patch(POD_GROUP, *order.gang, body, content=MERGE, subresource="status")
         else:

@@ -142,3 +142,18 @@ async def test_what_is_always_refused_is_asked_ever_less_often():
         await asyncio.sleep(600)
         assert 5 <= fault.met <= 20
         assert process.loop.cycles < 200
+
+
+@played
+async def test_of_a_gang_that_became_invalid_no_sums_are_told_and_its_state_stays():
+    server = Server()
+    server.play(nodes(2) | gang("g", 2))
+    async with running(server):
+        await until(told(server, "g"))
+        server.change("podgroups", "g", {"spec": {"subGroups": [{"name": "q", "minMember": 1, "parent": "zz"}]}})
+        await until(lambda: server.status_of("g").get("phase") == "Invalid")
+        await asyncio.sleep(5)
+    status = server.status_of("g")
+    assert not {"ready", "podsSummary", "resourcesStatus"} & status.keys()
+    assert [row["core"] for row in status["subGroups"]] == [True]
+    assert "startTime" in status

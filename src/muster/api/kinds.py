@@ -46,11 +46,13 @@ TOPOLOGY = Kind(Topology, "topologies", namespaced=False, ours=True)
 QUEUE = Kind(Queue, "queues", namespaced=False, ours=True)
 RESOURCE_INTERFACE = Kind(ResourceInterface, "resourceinterfaces", namespaced=False, ours=True, short_names=("ri",))
 OUR_KINDS = (POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY)
+POD = Kind(Pod, "pods", namespaced=True, ours=False)
+POD_DISRUPTION_BUDGET = Kind(PodDisruptionBudget, "poddisruptionbudgets", namespaced=True, ours=False)
 CORE_KINDS = (
-    Kind(Pod, "pods", namespaced=True, ours=False),
+    POD,
     Kind(Node, "nodes", namespaced=False, ours=False),
     Kind(PriorityClass, "priorityclasses", namespaced=False, ours=False),
-    Kind(PodDisruptionBudget, "poddisruptionbudgets", namespaced=True, ours=False),
+    POD_DISRUPTION_BUDGET,
 )
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in (*OUR_KINDS, *CORE_KINDS)}
 _BY_STRUCT = {kind.struct: kind for kind in (*OUR_KINDS, *CORE_KINDS)}

@@ -235,3 +235,8 @@ class PodGroup(Model, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+def is_grouped(group: PodGroup) -> bool:
+    """Whether the grouper made it."""
+    return GROUPER_ANNOTATION in group.metadata.annotations

@@ -46,10 +46,9 @@ from muster.kube.client import Client
 from muster.kube.connection import Connection
 from muster.kube.discovery import Discovery
 from muster.kube.resources import LEASE, Resource
-from muster.kube.rights import GROUPER, READ, RIGHTS, WORKLOADS, Ask, Right, asks
+from muster.kube.rights import GROUPER, LEASE_NAME, READ, RIGHTS, WORKLOADS, Ask, Right, asks
 
 _STYLES: dict[str, dict[str, Any]] = {OK: {"fg": "green"}, WARN: {"fg": "yellow"}, FAIL: {"fg": "red"}}
-_LEASE_NAME = "muster"
 # The first with ValidatingAdmissionPolicies, which the manifests have.
 _OLDEST = (1, 30)
 _OLDER_HINT = "muster is not tested there; muster manifests --without guard leaves out what such a server does not know"
@@ -429,9 +428,9 @@ async def _ready(client: Client, service: Document) -> int | None:
 
 
 async def _leader(patient: Patient) -> list[Finding]:
-    name = f"{patient.namespace}/{_LEASE_NAME}"
+    name = f"{patient.namespace}/{LEASE_NAME}"
     try:
-        lease = await patient.client.get(LEASE, patient.namespace, _LEASE_NAME)
+        lease = await patient.client.get(LEASE, patient.namespace, LEASE_NAME)
     except NotFound:
         lease = None
     except Forbidden as error:

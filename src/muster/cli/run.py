@@ -34,11 +34,11 @@ from muster.kube.connection import Connection
 from muster.kube.events import EventRecorder
 from muster.kube.kubeconfig import connect
 from muster.kube.lease import Election
+from muster.kube.rights import LEASE_NAME
 from muster.serve.health import Check
 from muster.serve.metrics import Observer, observe_call, observe_loop
 from muster.telemetry import Log, Metrics
 
-LEASE = "muster"
 # How long an end waits for what was sent already, and for events. Others should lead within 3 s.
 SETTLE_S, DRAIN_S = 1.5, 0.3
 # So long a Service may still send requests to a pod that ends.
@@ -170,7 +170,7 @@ class _Parts:
         # Another name for each process: names of hosts and numbers of processes come again.
         name = secrets.token_hex(4)
         self.identity = f"{socket.gethostname()}_{name}"
-        self._election = None if options.alone else Election(client, options.namespace, LEASE, self.identity)
+        self._election = None if options.alone else Election(client, options.namespace, LEASE_NAME, self.identity)
         self._leading = Leading(self._election, log=log, metrics=metrics)
         self.scheduler = Scheduler(
             schedulers=config.scheduler_names,

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Pod
-from muster.api.kinds import CORE_KINDS, POD_GROUP, Kind
+from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL
+from muster.api.kinds import POD, POD_GROUP, Kind
 from muster.api.podgroup import PodGroup
 from muster.errors import ApiError, Call, Conflict
 from muster.grouping.grouper import Assignment, Grouping, Made
 from muster.grouping.model import Object
 from muster.kube.client import MERGE, Client
+from muster.kube.resources import is_later
 from muster.snapshot.world import Key, PodFacts, World
 
-POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 _WRITERS = 16
 
 
@@ -220,10 +220,8 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def _is_reached(version: str, seen: str) -> bool:
-    """Whether what was seen is this version, or a later one. Those that are no numbers can only be told apart."""
-    if version.isdigit() and seen.isdigit():
-        return int(seen) >= int(version)
-    return bool(version) and seen == version
+    """Whether what was seen is this version, or a later one."""
+    return bool(version) and (seen == version or is_later(seen, version))
 
 
 def _mark_of(facts: PodFacts) -> _Mark:

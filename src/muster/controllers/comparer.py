@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from muster.api.cluster import Pod
-from muster.api.kinds import CORE_KINDS
+from muster.api.kinds import POD
 from muster.api.model import Metadata, Model
 from muster.controllers.scheduler import Scheduler
 from muster.errors import ApiError, BadObject, NotFound
 from muster.kube.client import Client
-from muster.kube.resources import Resource, Unread, read_or_tell
+from muster.kube.resources import Resource, Unread, is_later, read_or_tell
 from muster.snapshot.world import Key, key_of
 from muster.telemetry import SILENT, Log, Metrics
 
@@ -27,7 +27,6 @@ PATIENCE_S, LOOK_S = 5.0, 0.2
 MOST_READ = 200
 # So many are compared before others have their turn.
 STEP = 2_000
-_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 
 
 class _Place(Model, frozen=True, kw_only=True):
@@ -70,18 +69,13 @@ def differences(
         here = mirror.get(key)
         if here is None:
             yield key, "missing"
-        elif _is_later(there.version, here.version):
+        elif is_later(there.version, here.version):
             yield key, "old"
         elif here.version == there.version and key not in flying and here != there:
             yield key, "other"
     for key, here in mirror.items():
-        if key not in listed and not _is_later(here.version, version):
+        if key not in listed and not is_later(here.version, version):
             yield key, "gone"
-
-
-def _is_later(one: str, other: str) -> bool:
-    """Whether a version is later. Those that are no numbers can only be told apart."""
-    return int(one) > int(other) if one.isdigit() and other.isdigit() else False
 
 
 class Comparer:
@@ -171,7 +165,7 @@ class Comparer:
             return
         for key, what in suspects.items():
             try:
-                found = read_or_tell(_POD, await self._client.get(_UNDECODED, *key))
+                found = read_or_tell(POD, await self._client.get(_UNDECODED, *key))
             except NotFound:
                 found = None
             if self._correct(key, what, found):
@@ -179,11 +173,11 @@ class Comparer:
 
     async def _list(self, suspects: Mapping[Key, str], wrong: set[Key]) -> None:
         """The same with one list of all pods."""
-        listing = await self._client.list(_POD)
+        listing = await self._client.list(POD)
         listed = {key_of(one.metadata): one for one in (*listing.items, *listing.unread)}
         for number, (key, what) in enumerate(suspects.items()):
             facts = self._scheduler.world.pods.get(key)
-            if key not in listed and facts and _is_later(facts.pod.metadata.resource_version, listing.resource_version):
+            if key not in listed and facts and is_later(facts.pod.metadata.resource_version, listing.resource_version):
                 continue
             if self._correct(key, what, listed.get(key)):
                 wrong.add(key)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from muster.api.podgroup import GROUPER_ANNOTATION, PodGroup
+from muster.api.kinds import POD
+from muster.api.podgroup import PodGroup, is_grouped
 from muster.api.validation.context import Context
-from muster.controllers.commits import POD, Commits, Existing, document_of
+from muster.controllers.commits import Commits, Existing, document_of
 from muster.controllers.complaints import PATIENCE_S, Complaints
 from muster.controllers.dependents import Dependents, Place, Who
 from muster.controllers.followed import Followed
@@ -235,7 +236,7 @@ class GrouperLoop:
         if not facts.ours or facts.state in _ENDED:
             return False
         group = self._world.groups.get(facts.gang) if facts.gang is not None else None
-        return _is_ours(group) if group is not None else facts.state is not State.TERMINATING
+        return is_grouped(group) if group is not None else facts.state is not State.TERMINATING
 
     def _grouped(self, batch: Sequence[Key]) -> list[Grouping]:
         """The gangs of these pods. What nobody has thought of costs the pod that it comes from, and no other."""
@@ -377,7 +378,3 @@ def _says(facts: PodFacts) -> tuple[Any, ...]:
     metadata = facts.pod.metadata
     who = metadata.uid, metadata.labels, metadata.annotations, metadata.owner_references
     return *who, facts.ours, facts.state in _ENDED
-
-
-def _is_ours(group: PodGroup) -> bool:
-    return GROUPER_ANNOTATION in group.metadata.annotations

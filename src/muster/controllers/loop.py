@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from muster.api.cluster import Pod, PodDisruptionBudget
-from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE, TOPOLOGY, Kind
+from muster.api.kinds import CORE_KINDS, POD, POD_DISRUPTION_BUDGET, POD_GROUP, QUEUE, TOPOLOGY, Kind
 from muster.controllers.scheduler import WATCHED, Scheduler
 from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller, gang_regarding
@@ -23,14 +22,13 @@ from muster.errors import ApiError, BadObject, Conflict, NotFound, TooManyReques
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
 from muster.kube.events import EventRecorder, Regarding
-from muster.kube.resources import Unread
+from muster.kube.resources import Unread, is_later
 from muster.kube.watch import Added, Bookmark, Deleted, Listed, Modified, Restarted, watch
 from muster.plan.outcome import Plan
 from muster.snapshot.world import Key, key_of
 from muster.telemetry import SILENT, Log, Metrics
 
 _KINDS: tuple[Kind, ...] = tuple(kind for kind in (*CORE_KINDS, POD_GROUP, QUEUE, TOPOLOGY) if kind.struct in WATCHED)
-_POD, _BUDGET = (next(kind for kind in CORE_KINDS if kind.struct is struct) for struct in (Pod, PodDisruptionBudget))
 _S = 10**9
 # So long after the first event a cycle begins; so long it waits at most when nothing happens.
 WINDOW_S, IDLE_S = 0.02, 5.0
@@ -158,8 +156,7 @@ class Loop:
 
     def _went_back(self, kind: Kind, version: str, versions: Mapping[str, str]) -> bool:
         """Whether a list is of an earlier version than was seen before: then the data of the server was restored."""
-        seen = versions.get(kind.plural, "")
-        return seen.isdigit() and version.isdigit() and int(version) < int(seen)
+        return is_later(versions.get(kind.plural, ""), version)
 
     def _wake_later(self, rounds: int) -> None:
         self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._ring, rounds - 1)
@@ -383,7 +380,7 @@ class Loop:
 
     async def _list_doubtful(self, namespace: str, pods: Mapping[Key, str]) -> None:
         try:
-            listing = await self._client.list(_POD, namespace, attempts=1)
+            listing = await self._client.list(POD, namespace, attempts=1)
         except ApiError as error:
             self._log.warning("pods could not be read", namespace=namespace, error=error.message)
             if isinstance(error, Unreachable):
@@ -396,7 +393,7 @@ class Loop:
 
     async def _get_doubtful(self, key: Key, uid: str) -> None:
         try:
-            pod = await self._client.get(_POD, *key)
+            pod = await self._client.get(POD, *key)
         except NotFound:
             pod = None
         except (ApiError, BadObject) as error:
@@ -411,7 +408,10 @@ class Loop:
         can't be read.
         """
         scheduler, are_known, seen = self._scheduler, True, dict(self._versions)
-        asked = [(QUEUE, ""), *((kind, name) for name in sorted(namespaces) for kind in (_POD, POD_GROUP, _BUDGET))]
+        asked = [
+            (QUEUE, ""),
+            *((kind, name) for name in sorted(namespaces) for kind in (POD, POD_GROUP, POD_DISRUPTION_BUDGET)),
+        ]
         scheduler.reading()
         try:
             lists = (self._client.list(kind, namespace, attempts=1) for kind, namespace in asked)

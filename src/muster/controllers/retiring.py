@@ -9,9 +9,9 @@ anew.
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 
-from muster.api.cluster import POD_GROUP_ANNOTATION, Pod
-from muster.api.kinds import CORE_KINDS, POD_GROUP
-from muster.api.podgroup import GROUPER_ANNOTATION, PodGroup
+from muster.api.cluster import POD_GROUP_ANNOTATION
+from muster.api.kinds import POD, POD_GROUP
+from muster.api.podgroup import PodGroup, is_grouped
 from muster.errors import ApiError, Forbidden, NotFound
 from muster.grouping.grouper import Grouper
 from muster.grouping.owners import Absence, Wanted, identity_of
@@ -19,7 +19,6 @@ from muster.kube.client import Client
 from muster.snapshot.world import Key, World
 from muster.telemetry import SILENT, Log
 
-_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 # So long a PodGroup is without pods before it goes. Operators that restart an instance are done by then.
 GRACE_S = 60.0
 # So often it is looked whether somebody's time has come, while there is somebody.
@@ -50,7 +49,7 @@ class Retiring:
     def note(self, gang: Key) -> None:
         """This one has no pods now, as far as is known."""
         group = self._world.groups.get(gang)
-        if group is not None and _is_ours(group):
+        if group is not None and is_grouped(group):
             self._until_s[gang] = self._client.clock.now_s() + GRACE_S
             self._noted.set()
 
@@ -78,7 +77,7 @@ class Retiring:
     def _is_over(self, gang: Key) -> bool:
         """Whether it is an instance that nobody needs. Who asks for more than is known now is asked again later."""
         group = self._world.groups.get(gang)
-        if group is None or not _is_ours(group) or gang in self._world.members or self._under_way(gang):
+        if group is None or not is_grouped(group) or gang in self._world.members or self._under_way(gang):
             return False
         references = group.metadata.owner_references
         if not references or group.metadata.deletion_timestamp:
@@ -98,7 +97,7 @@ class Retiring:
         """First the pods are read as they are now, whatever the watch has shown."""
         seen = {gang: self._world.groups[gang] for gang in gangs}
         try:
-            pods = await self._client.list(_POD, namespace)
+            pods = await self._client.list(POD, namespace)
         except ApiError as error:
             for gang in gangs:
                 self._failed(gang, error)
@@ -134,7 +133,3 @@ class Retiring:
         else:
             self._log.info("a PodGroup of an instance that is gone stays for now", gang=gang[1], error=error.message)
             self.note(gang)
-
-
-def _is_ours(group: PodGroup) -> bool:
-    return GROUPER_ANNOTATION in group.metadata.annotations

@@ -24,6 +24,7 @@ from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of
 from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
+from muster.kube.resources import is_later
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
@@ -337,8 +338,7 @@ def _stated(group: PodGroup) -> tuple[Any, ...]:
 
 def _is_after(metadata: Metadata, version: str) -> bool:
     """Whether an object was seen in a state that a reading of this version can't know."""
-    seen = metadata.resource_version
-    return seen.isdigit() and version.isdigit() and int(seen) > int(version)
+    return is_later(metadata.resource_version, version)
 
 
 def _slim(pod: Pod) -> Pod:

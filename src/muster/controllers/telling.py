@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from muster.api.cluster import Pod, PodCondition
-from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE
+from muster.api.cluster import PodCondition
+from muster.api.kinds import POD, POD_GROUP, QUEUE
 from muster.controllers.scheduler import Scheduler
 from muster.decisions.notes import Note
 from muster.decisions.orders import (
@@ -31,7 +31,6 @@ from muster.snapshot.world import Key
 from muster.telemetry import SILENT, Log, Metrics
 
 DECISION_LABEL = "muster.dev/decision"
-_POD = next(kind for kind in CORE_KINDS if kind.struct is Pod)
 _WRITERS = 8
 # How long each of these gives way to binds and evictions.
 _LATE_S = 2.0
@@ -219,7 +218,7 @@ class Teller:
                 await client.patch(QUEUE, "", order.queue, patch, content=JSON_PATCH, subresource="status")
             case NominateOrder():
                 body = {"metadata": {"uid": order.uid}, "status": {"nominatedNodeName": order.node or None}}
-                await client.patch(_POD, *order.pod, body, content=MERGE, subresource="status")
+                await client.patch(POD, *order.pod, body, content=MERGE, subresource="status")
             case SignalOrder():
                 await self._signal(order, told.decision)
             case RoomOrder():
@@ -261,7 +260,7 @@ class Teller:
         conditions: list[dict[str, Any]] = [_condition(one, moment) for one in signal.put]
         conditions += [{"type": kind, "$patch": "delete"} for kind in signal.drop]
         body = {"metadata": {"uid": signal.uid}, "status": {"conditions": conditions}}
-        await self._client.patch(_POD, *signal.pod, body, content=STRATEGIC, subresource="status")
+        await self._client.patch(POD, *signal.pod, body, content=STRATEGIC, subresource="status")
         for one in signal.put:
             if one.type == ACCEPTED:
                 about = Regarding("v1", "Pod", *signal.pod, signal.uid)

@@ -13,6 +13,11 @@ from muster.errors import BadObject
 _NOT_A_NAME = frozenset(("", ".", ".."))
 
 
+def is_later(version: str, other: str) -> bool:
+    """Whether one resourceVersion is later than another. Those that are no numbers can only be told apart."""
+    return version.isdigit() and other.isdigit() and int(version) > int(other)
+
+
 class Resource(NamedTuple):
     """A resource that is no `Kind` of muster. Without a `struct` its objects are plain dicts.
 

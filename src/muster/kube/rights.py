@@ -11,6 +11,10 @@ READ = ("get", "list", "watch")
 SCHEDULER, GROUPER, STATUS, WEBHOOK = "scheduler", "grouper", "status", "webhook"
 
 
+# The Lease of who leads.
+LEASE_NAME = "muster"
+
+
 class Right(NamedTuple):
     """Some verbs on a resource of a group, and what for. `ours` is only in muster's own namespace."""
 
@@ -60,7 +64,7 @@ RIGHTS: tuple[Right, ...] = (
     Right(
         *("coordination.k8s.io", "leases", ("get", "create", "patch"), SCHEDULER, "to be the only leader"),
         ours=True,
-        name="muster",
+        name=LEASE_NAME,
     ),
     Right(
         *("admissionregistration.k8s.io", "validatingwebhookconfigurations", ("get", "patch"), WEBHOOK),

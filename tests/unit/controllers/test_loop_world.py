@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from muster.controllers.loop import _POD
+from muster.api.kinds import POD
 from muster.kube.transport import Unanswered
 from unit.controllers.playground import (
     FOR_EVER,
@@ -156,7 +156,7 @@ async def test_a_pod_that_came_back_is_not_lost_because_the_watch_still_tells_of
 
 
 async def pods_of(process):
-    return (await process.client.list(_POD, "default")).items
+    return (await process.client.list(POD, "default")).items
 
 
 # Bad objects

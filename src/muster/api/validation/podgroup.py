@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from muster.api.documents import shown
 from muster.api.nearest import Nearest
-from muster.api.podgroup import GROUPER_ANNOTATION, IGNORED_FIELDS, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup
+from muster.api.podgroup import IGNORED_FIELDS, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup, is_grouped
 from muster.api.tree import Tree, TreeNode, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
@@ -172,7 +172,7 @@ class _Minimums:
             self._pods = {node.name: pods for node, pods in zip(tree.nodes, minimum_pods(tree), strict=True)}
         self._tree = tree
         self._zero = context.settings.zero_minimum
-        self._grouped = GROUPER_ANNOTATION in group.metadata.annotations
+        self._grouped = is_grouped(group)
 
     def check(self) -> None:
         self._check_root()

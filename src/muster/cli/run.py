@@ -8,30 +8,24 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from muster import __version__
-from muster.api.validation import Context
 from muster.cli.cluster import policy_of
 from muster.cli.installation import HTTP_PORT, NAMESPACE, WEBHOOK_PORT
 from muster.cli.main import TRACEBACK_VARIABLE
 from muster.cli.options import load_config, with_config
 from muster.cli.serving import Address, Serving, address_of
 from muster.config import Config
-from muster.controllers.comparer import Comparer
-from muster.controllers.grouper import GrouperLoop
-from muster.controllers.leading import Leading
-from muster.controllers.loop import Loop
-from muster.controllers.scheduler import Scheduler
+from muster.controllers.process import Beside, End, Process, Setup
 from muster.errors import Call
 from muster.kube.client import Client
 from muster.kube.connection import Connection
-from muster.kube.events import EventRecorder
 from muster.kube.kubeconfig import connect
 from muster.kube.lease import Election
 from muster.kube.rights import LEASE_NAME
@@ -39,8 +33,6 @@ from muster.serve.health import Check
 from muster.serve.metrics import Observer, observe_call, observe_loop
 from muster.telemetry import Log, Metrics
 
-# How long an end waits for what was sent already, and for events. Others should lead within 3 s.
-SETTLE_S, DRAIN_S = 1.5, 0.3
 # So long a Service may still send requests to a pod that ends.
 LINGER_S = 5.0
 # A cycle waits for answers of the API server, and those come, or not, within minutes.
@@ -114,11 +106,12 @@ async def _run(connection: Connection, config: Config, options: _Options) -> int
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection))
         parts = _Parts(client, config, options, metrics, log)
-        world = parts.scheduler.world
-        serving = Serving(client, world, config, metrics, log, is_known=lambda: parts.work.is_synced)
-        beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        process = parts.process
+        world = process.scheduler.world
+        serving = Serving(client, world, config, metrics, log, is_known=lambda: process.work.is_synced)
+        beside: list[Beside] = []
         ready = [
-            Check("watches", lambda: parts.work.sights.problem),
+            Check("watches", lambda: process.work.sights.problem),
             Check("process", lambda: "it is about to end" if stop.is_set() else ""),
         ]
         if options.webhook is not None:
@@ -128,7 +121,7 @@ async def _run(connection: Connection, config: Config, options: _Options) -> int
         if options.status is not None:
             await serving.status(stack, options.status, [Check("cycle", parts.stuck)], ready)
         where = connection.context or "in the cluster"
-        log.info("scheduling", server=connection.server, context=where, version=__version__, identity=parts.identity)
+        log.info("scheduling", server=connection.server, context=where, version=__version__, identity=process.identity)
         code = await parts.run(stop, beside)
         if code == STOPPED and options.webhook is not None:
             # Another one leads already; API servers learn a little later whom to ask.
@@ -163,122 +156,64 @@ def _obey_signals(stop: asyncio.Event, log: Log) -> None:
 
 
 class _Parts:
-    """Everything that runs, put together."""
+    """The process with what counts and looks at it."""
 
     def __init__(self, client: Client, config: Config, options: _Options, metrics: Metrics, log: Log) -> None:
         self._client, self._metrics, self._log = client, metrics, log
         # Another name for each process: names of hosts and numbers of processes come again.
         name = secrets.token_hex(4)
-        self.identity = f"{socket.gethostname()}_{name}"
-        self._election = None if options.alone else Election(client, options.namespace, LEASE_NAME, self.identity)
-        self._leading = Leading(self._election, log=log, metrics=metrics)
-        self.scheduler = Scheduler(
-            schedulers=config.scheduler_names,
-            default_queue=config.default_queue,
-            settings=config.validation,
-            policy=policy_of(config),
-            identity=name[:4],
-        )
-        self._events = EventRecorder(client, instance=self.identity)
+        identity = f"{socket.gethostname()}_{name}"
         self._observer = Observer(metrics, client.clock)
-        self._grouper = self._grouping(config)
-        self.work = Loop(
+        self.process = Process(
             client,
-            self.scheduler,
-            may_write=self._leading.may_act,
+            setup_of(config),
+            identity=identity,
+            name=name[:4],
+            election=None if options.alone else Election(client, options.namespace, LEASE_NAME, identity),
             log=log,
             metrics=metrics,
-            events=self._events,
             planned=self._observer.planned,
         )
-        self._comparer = Comparer(
-            client, self.scheduler, may_act=self._leading.may_act, woken=self.work.wake, log=log, metrics=metrics
-        )
-        client.guard = self._leading.guard
         client.observe = self._observe
-
-    def _grouping(self, config: Config) -> GrouperLoop:
-        return GrouperLoop(
-            self._client,
-            self.scheduler.world,
-            default_queue=config.default_queue,
-            limits=config.grouping.expressions,
-            prefer=config.grouping.prefer,
-            context=Context(default_queue=config.default_queue, settings=config.validation),
-            may_write=self._leading.may_act,
-            ready=lambda: self.work.sights.is_synced,
-            log=self._log,
-            metrics=self._metrics,
-            events=self._events,
-        )
 
     def _observe(self, call: Call, status: int, seconds: float) -> None:
         observe_call(self._metrics, call, status, seconds)
         if status:
-            self.work.sights.answered()
+            self.process.work.sights.answered()
 
     def stuck(self) -> str:
         """For the liveness check: a cycle that does not end."""
-        began_s = self.work.cycle_began_s
+        began_s = self.process.work.cycle_began_s
         lasted_s = 0.0 if began_s is None else self._client.clock.now_s() - began_s
         return f"a cycle has been under way for {lasted_s:.0f} s" if lasted_s > STUCK_S else ""
 
-    async def run(self, stop: asyncio.Event, beside: Iterable[Callable[[], Coroutine[Any, Any, None]]]) -> int:
+    async def run(self, stop: asyncio.Event, beside: Iterable[Beside]) -> int:
         """Everything, until it is to stop or something ends; the exit code."""
-        leading = self._leading.run(lambda: self.work.is_synced, self._comparer, self.work.wake)
-        holding = asyncio.ensure_future(leading)
-        events = asyncio.ensure_future(self._events.run())
-        others: list[Coroutine[Any, Any, Any]] = [
-            self.work.run(),
-            self._grouper.run(),
-            self._observer.run(),
-            observe_loop(self._metrics, self._client.clock),
-            self._comparer.run(),
-            stop.wait(),
-            *(work() for work in beside),
-        ]
-        tasks = [holding, events, *map(asyncio.ensure_future, others)]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if stop.is_set():
-                await self._hand_over(events)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return self._ended(done, stop, holding)
-
-    async def _hand_over(self, events: asyncio.Future[None]) -> None:
-        """Nothing new is begun; what was sent gets a moment for its answer, before another one leads."""
-        self._leading.stop()
-        await self.work.settled(SETTLE_S)
-        events.cancel()
-        await self._events.drain(DRAIN_S)
-
-    def _ended(self, done: Iterable[asyncio.Future[Any]], stop: asyncio.Event, holding: asyncio.Future[None]) -> int:
-        failures = [task.exception() for task in done if not task.cancelled()]
-        defects = [one for failure in failures if failure is not None for one in _single(failure)]
-        for one in defects:
+        observing = (self._observer.run, lambda: observe_loop(self._metrics, self._client.clock))
+        ended = await self.process.run(stop, [*observing, *beside])
+        for one in ended.defects:
             if os.environ.get(TRACEBACK_VARIABLE):
                 raise one
             self._log.error("this is a defect in muster", error=one, at=_place(one))
-        if defects:
-            return DEFECT
-        if stop.is_set():
+        if ended.how is End.STOPPED:
             self._log.info("stopped")
-            return STOPPED
-        assert self._election is not None
-        self._log.error("the Lease was lost", leader=self._election.holder, error=self._election.last_error or "")
-        return LOST
+        elif ended.how is End.LOST:
+            election = self.process.election
+            assert election is not None
+            self._log.error("the Lease was lost", leader=election.holder, error=election.last_error or "")
+        return {End.STOPPED: STOPPED, End.LOST: LOST, End.DEFECT: DEFECT}[ended.how]
 
 
-def _single(failure: BaseException) -> Iterator[BaseException]:
-    """What failed, one by one."""
-    if isinstance(failure, BaseExceptionGroup):
-        for one in failure.exceptions:
-            yield from _single(one)
-    else:
-        yield failure
+def setup_of(config: Config) -> Setup:
+    """What the configuration says of a process."""
+    return Setup(
+        schedulers=config.scheduler_names,
+        default_queue=config.default_queue,
+        validation=config.validation,
+        policy=policy_of(config),
+        expressions=config.grouping.expressions,
+        prefer=config.grouping.prefer,
+    )
 
 
 def _place(error: BaseException) -> str:

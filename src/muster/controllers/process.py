@@ -1,0 +1,153 @@
+"""One muster process, put together: scheduler, grouper, comparer, events, and the Lease that says whether it may act.
+
+`muster run`, the demo and the simulation run this, and nothing else. What is served beside it is handed in.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from muster.api.validation import Context
+from muster.api.validation.context import Settings
+from muster.controllers.comparer import Comparer
+from muster.controllers.grouper import GrouperLoop
+from muster.controllers.leading import Leading
+from muster.controllers.loop import Loop
+from muster.controllers.scheduler import Scheduler
+from muster.grouping.language.limits import DEFAULT, Limits
+from muster.kube.client import Client
+from muster.kube.events import EventRecorder
+from muster.kube.lease import Election
+from muster.plan.cycle import Policy
+from muster.plan.outcome import Plan
+from muster.snapshot.world import DEFAULT_SCHEDULERS
+from muster.telemetry import SILENT, Log, Metrics
+
+# How long an end waits for what was sent already, and for events. Others should lead within 3 s.
+SETTLE_S, DRAIN_S = 1.5, 0.3
+Beside = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class Setup(NamedTuple):
+    """How a process schedules and groups, as the configuration says."""
+
+    schedulers: Collection[str] = DEFAULT_SCHEDULERS
+    default_queue: str = "default-queue"
+    validation: Settings | None = None
+    policy: Policy | None = None
+    expressions: Limits = DEFAULT
+    prefer: Sequence[str] = ("user",)
+
+
+class End(Enum):
+    """How a process ended: it was told to, another one leads, or a defect of ours."""
+
+    STOPPED = "stopped"
+    LOST = "lost"
+    DEFECT = "defect"
+
+
+class Ended(NamedTuple):
+    """How it ended; what failed, if anything did."""
+
+    how: End
+    defects: list[BaseException]
+
+
+class Process:
+    """Everything that runs. `identity` tells processes apart in the Lease, `name` (short) in names of decisions."""
+
+    def __init__(
+        self,
+        client: Client,
+        setup: Setup,
+        *,
+        identity: str,
+        name: str,
+        election: Election | None = None,
+        log: Log = SILENT,
+        metrics: Metrics | None = None,
+        planned: Callable[[Plan], None] = lambda _: None,
+    ) -> None:
+        self.identity, self.election = identity, election
+        self._leading = Leading(election, log=log, metrics=metrics)
+        self.scheduler = Scheduler(
+            schedulers=setup.schedulers,
+            default_queue=setup.default_queue,
+            settings=setup.validation,
+            policy=setup.policy,
+            identity=name,
+        )
+        may_act = self._leading.may_act
+        self._events = EventRecorder(client, instance=identity)
+        self.work = Loop(
+            client,
+            self.scheduler,
+            clock=client.clock,
+            may_write=may_act,
+            log=log,
+            metrics=metrics,
+            events=self._events,
+            planned=planned,
+        )
+        self._grouper = GrouperLoop(
+            client,
+            self.scheduler.world,
+            default_queue=setup.default_queue,
+            limits=setup.expressions,
+            prefer=setup.prefer,
+            context=Context(default_queue=setup.default_queue, settings=setup.validation or Settings()),
+            may_write=may_act,
+            ready=lambda: self.work.sights.is_synced,
+            log=log,
+            metrics=metrics,
+            events=self._events,
+        )
+        self._comparer = Comparer(
+            client, self.scheduler, may_act=may_act, woken=self.work.wake, log=log, metrics=metrics
+        )
+        client.guard = self._leading.guard
+
+    async def run(self, stop: asyncio.Event, beside: Iterable[Beside] = ()) -> Ended:
+        """Everything, until it is to stop or something ends."""
+        leading = self._leading.run(lambda: self.work.is_synced, self._comparer, self.work.wake)
+        holding = asyncio.ensure_future(leading)
+        events = asyncio.ensure_future(self._events.run())
+        others: list[Coroutine[Any, Any, Any]] = [
+            self.work.run(),
+            self._grouper.run(),
+            self._comparer.run(),
+            stop.wait(),
+            *(work() for work in beside),
+        ]
+        tasks = [holding, events, *map(asyncio.ensure_future, others)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                await self._hand_over(events)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [task.exception() for task in tasks if task in done and not task.cancelled()]
+        defects = [one for failure in failures if failure is not None for one in _single(failure)]
+        if defects:
+            return Ended(End.DEFECT, defects)
+        return Ended(End.STOPPED if stop.is_set() else End.LOST, [])
+
+    async def _hand_over(self, events: asyncio.Future[None]) -> None:
+        """Nothing new is begun; what was sent gets a moment for its answer, before another one leads."""
+        self._leading.stop()
+        await self.work.settled(SETTLE_S)
+        events.cancel()
+        await self._events.drain(DRAIN_S)
+
+
+def _single(failure: BaseException) -> Iterator[BaseException]:
+    """What failed, one by one."""
+    if isinstance(failure, BaseExceptionGroup):
+        for one in failure.exceptions:
+            yield from _single(one)
+    else:
+        yield failure

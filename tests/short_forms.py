@@ -11,10 +11,10 @@ from muster.plan.budget import Budget
 from muster.plan.evictor import Wanted
 from muster.plan.layout import BINPACK
 from muster.plan.outcome import ACTIONS, Eviction
+from muster.sim.objects import BEGIN, Objects
 from muster.snapshot.arrays import Snapshot
 from muster.snapshot.build import build
 from oracle.engine import world_of
-from scenarios.format import BEGIN, Objects
 
 Things = dict[str, Any]
 CPU, MEMORY, GPU = range(3)

@@ -17,7 +17,7 @@ from e2e.plane.shown import Shown
 from e2e.plane.workloads import Workload, allow, define, expected, fixture
 from e2e.plane.world import Document, World, folder_of
 from muster.api import documents
-from scenarios.format import LEVELS, Nodes, Objects, Pods, QueueEntry
+from muster.sim.objects import LEVELS, Nodes, Objects, Pods, QueueEntry
 from unit.api.test_issue_examples import INVALID as SAID
 
 gate.require()

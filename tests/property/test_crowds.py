@@ -17,10 +17,11 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.evictor import Evictor
 from muster.plan.lone import Lone
 from muster.plan.outcome import ACTIONS, Action, Code, Eviction, Plan, UnitKind
+from muster.sim.objects import BEGIN, GPU, Objects
+from muster.sim.scenario import Scenario
 from muster.snapshot.build import build
 from oracle.engine import world_of
 from oracle.instances import one_in
-from scenarios.format import BEGIN, GPU, Objects, Scenario
 from scenarios.story import Story
 
 EXAMPLES = int(os.environ.get("MUSTER_TEST_EXAMPLES", "200"))

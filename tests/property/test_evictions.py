@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from muster.plan.outcome import Plan, Verdict
 from muster.plan.shares import fair_shares
+from muster.sim.objects import BEGIN
+from muster.sim.objects import Objects as FormatObjects
+from muster.sim.scenario import Scenario
 from muster.snapshot.build import build
 from oracle import victims
 from oracle.engine import world_of
@@ -22,8 +25,6 @@ from oracle.queues import CHARGES, read_queues, total
 from oracle.rights import CONSOLIDATE, PREEMPT, RECLAIM
 from oracle.victims import Cluster
 from scenarios.carry import evicted_of, sent_of
-from scenarios.format import BEGIN, Scenario
-from scenarios.format import Objects as FormatObjects
 from scenarios.story import Story
 
 EXAMPLES = int(os.environ.get("MUSTER_TEST_EXAMPLES", "200"))

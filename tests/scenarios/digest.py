@@ -5,8 +5,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from muster.sim.scenario import load
 from oracle.engine import said
-from scenarios.format import load
 from scenarios.story import Story
 
 

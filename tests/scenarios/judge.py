@@ -6,10 +6,8 @@ from typing import Any
 from muster.api.tree import NONE
 from muster.decisions.plan import core_rows
 from muster.plan.outcome import Outcome, Plan, Reason
-from muster.snapshot.arrays import Gang
-from scenarios.carry import Documents, evicted_of, sent_of
-from scenarios.format import (
-    CHARGES,
+from muster.sim.objects import CHARGES
+from muster.sim.scenario import (
     EvictionExpected,
     Expected,
     GangExpected,
@@ -17,6 +15,8 @@ from scenarios.format import (
     ReasonExpected,
     Together,
 )
+from muster.snapshot.arrays import Gang
+from scenarios.carry import Documents, evicted_of, sent_of
 
 # Base units per unit of a Queue.
 _UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}

@@ -8,6 +8,8 @@ from typing import Any
 from muster.api.kinds import kind_of, read_object
 from muster.plan.cycle import Memory, Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
+from muster.sim.objects import BEGIN, at
+from muster.sim.scenario import Scenario, Step
 from muster.snapshot.arrays import Gang
 from muster.snapshot.build import Builder, build
 from muster.snapshot.world import World
@@ -15,7 +17,6 @@ from oracle import victims
 from oracle.engine import said
 from oracle.problem import read
 from scenarios.carry import Document, Key, carried_out, evicted_of, first_name, gone, key_of, sent_of
-from scenarios.format import BEGIN, Scenario, Step, at
 from scenarios.judge import Judge, members_of
 
 # How long a story goes on after its end: a cycle every ten seconds, until ten of them have changed nothing. Until then

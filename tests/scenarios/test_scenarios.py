@@ -10,7 +10,7 @@ import pytest
 
 from muster.plan.cycle import schedule
 from muster.plan.outcome import Eviction
-from scenarios.format import BadScenario, load, parse
+from muster.sim.scenario import BadScenario, load, parse
 from scenarios.story import Story
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))

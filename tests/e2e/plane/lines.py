@@ -12,7 +12,7 @@ import msgspec
 
 from e2e.plane.shown import Shown
 from e2e.plane.world import Document, World
-from scenarios.format import Expected, Scenario, Step, load
+from muster.sim.scenario import Expected, Scenario, Step, load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 # So long nothing may move until a state is the one that was settled in; so long it may take to get there.

@@ -8,17 +8,10 @@ from typing import Any
 
 from e2e.plane.recorder import Recorder, key_of
 from e2e.plane.world import Document, World
+from muster.sim.scenario import EvictionExpected, Expected, GangExpected, QueueExpected, ReasonExpected, Together
 from oracle.gangs import gangs_of
 from oracle.problem import GANG, LEAF, read
 from scenarios.carry import first_name
-from scenarios.format import (
-    EvictionExpected,
-    Expected,
-    GangExpected,
-    QueueExpected,
-    ReasonExpected,
-    Together,
-)
 
 SPACE = "default"
 _QUEUE_FIELDS = {

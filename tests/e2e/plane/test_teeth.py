@@ -8,7 +8,8 @@ import pytest
 from e2e.plane.access import Answer
 from e2e.plane.recorder import Bound, Recorder
 from e2e.plane.shown import Shown
-from scenarios.format import Expected, GangExpected, Nodes, Objects, Pods, QueueExpected, ReasonExpected
+from muster.sim.objects import Nodes, Objects, Pods
+from muster.sim.scenario import Expected, GangExpected, QueueExpected, ReasonExpected
 
 RACK = {"topology": "dc", "requiredTopologyLevel": "rack"}
 

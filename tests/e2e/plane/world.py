@@ -15,7 +15,7 @@ from e2e.plane.control_plane import ControlPlane
 from e2e.plane.process import wait_until
 from e2e.plane.recorder import BY_TYPE, Recorder
 from muster.api.kinds import CORE_KINDS, OUR_KINDS
-from scenarios.format import GPU
+from muster.sim.objects import GPU
 
 Document = dict[str, Any]
 _KINDS = {kind.name: kind for kind in (*CORE_KINDS, *OUR_KINDS)}

@@ -9,10 +9,10 @@ from muster.plan.cycle import schedule
 from muster.plan.layout import BINPACK
 from muster.plan.ledger import Ledger
 from muster.plan.reserved import Reserved
+from muster.sim.objects import at
 from muster.snapshot.build import build
 from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from oracle.engine import world_of
-from scenarios.format import at
 from short_forms import documents_of, lone, merged, ns, number_of
 
 NODES = {"nodes": [{"name": "n", "gpus": 4}, {"name": "m", "gpus": 4}]}

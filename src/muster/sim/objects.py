@@ -1,12 +1,9 @@
-"""The format of scenario files: a story as data. A key that nobody knows is an error, with its path."""
+"""The short forms of scenario files: nodes, queues, gangs and pods in a few words, and the objects they stand for."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-
-from muster.api.documents import read
 
 Document = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -16,7 +13,6 @@ LEVELS = ("zone", "block", "rack")
 SOME_TIME = "2026-01-01T00:00:00Z"
 # Second 0 of every story; what has an `age` is older.
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
-T = TypeVar("T")
 
 
 def at(second: float) -> str:
@@ -24,15 +20,11 @@ def at(second: float) -> str:
     return (BEGIN + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class BadScenario(Exception):
-    """A file that is no scenario; says where and why."""
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Something that is written in a scenario."""
 
 
-class Nodes(Entry):
+class Nodes(Entry, frozen=True, kw_only=True):
     """`count` equal nodes `name-0`, `name-1`, … (or one node `name`)."""
 
     name: str
@@ -66,7 +58,7 @@ class Nodes(Entry):
         ]
 
 
-class Pods(Entry):
+class Pods(Entry, frozen=True, kw_only=True):
     """`count` equal pods `name-0`, …; without a name they are called after gang and subgroup.
 
     `after` starts their numbers later. `spec` is merged into the pod's spec as it stands. Without a gang they belong to
@@ -128,7 +120,7 @@ class Pods(Entry):
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **written}
 
 
-class Resource(Entry):
+class Resource(Entry, frozen=True, kw_only=True):
     """What a queue is due of one resource; what is not written is left out of the Queue too."""
 
     quota: float | None = None
@@ -141,7 +133,7 @@ class Resource(Entry):
         return {name: value for name, value in found.items() if value is not None}
 
 
-class QueueEntry(Resource):
+class QueueEntry(Resource, frozen=True, kw_only=True):
     """A Queue. Bare `quota`, `limit`, `weight` are those of gpu; who writes none of them has no end of GPUs."""
 
     parent: str = ""
@@ -174,7 +166,7 @@ class QueueEntry(Resource):
         return {"apiVersion": QUEUE, "kind": "Queue", "metadata": metadata, "spec": spec}
 
 
-class Budget(Entry):
+class Budget(Entry, frozen=True, kw_only=True):
     """A PodDisruptionBudget over pods with these labels; `allowed` is what its status says may go now."""
 
     selects: dict[str, str]
@@ -199,7 +191,7 @@ class Budget(Entry):
         }
 
 
-class History(Entry):
+class History(Entry, frozen=True, kw_only=True):
     """What is known of a gang from before, in seconds of the story.
 
     When it was `created`, when its minimum was placed (`started`), since when it waits (`waits`); which subgroups are
@@ -215,7 +207,8 @@ class History(Entry):
 
     def onto(self, group: Document) -> Document:
         """The PodGroup with its history."""
-        metadata, status = dict(group["metadata"]), {}
+        metadata: Document = dict(group["metadata"])
+        status: Document = {}
         if self.created is not None:
             metadata["creationTimestamp"] = at(self.created)
         if self.started is not None:
@@ -246,7 +239,7 @@ def minimums(spec: Document) -> dict[str, int]:
     return found
 
 
-class Objects(Entry):
+class Objects(Entry, frozen=True, kw_only=True):
     """What is there, or comes: in short forms, and as full documents."""
 
     topologies: dict[str, list[str]] = {}
@@ -279,144 +272,6 @@ class Objects(Entry):
         return [*found, *self.documents]
 
 
-class ReasonExpected(Entry):
-    """A reason, by whatever of it is written."""
-
-    code: str
-    sub_group: str | None = None
-    where: str | None = None
-    asked: int | None = None
-    best: int | None = None
-    pod: str | None = None
-    detail: str | None = None
-    surplus: bool | None = None
-    queue: str | None = None
-    resource: str | None = None
-    total: int | None = None
-
-
-class EvictionExpected(Entry):
-    """Pods that go, by a pattern of their names: by an action, for a gang, so many, with room kept on nodes `to`."""
-
-    pods: str
-    action: str
-    # A gang by name, or namespace/name; for nobody when it is stale.
-    for_: str | None = msgspec.field(default=None, name="for")
-    count: int | None = None
-    to: str | None = None
-
-
-class QueueExpected(Entry):
-    """What must be said of a queue: a bare number is of gpu, else by resource in the Queue's own units."""
-
-    fair_share: float | dict[str, float] | None = None
-    allocated: float | dict[str, float] | None = None
-    non_preemptible: float | dict[str, float] | None = None
-    requested: float | dict[str, float] | None = None
-
-
-class Together(Entry):
-    """Placed pods of some subgroups that lie in one domain of a level; `apart`, no two subgroups in the same one."""
-
-    sub_groups: list[str]
-    level: str
-    topology: str = ""
-    apart: bool = False
-
-
-class GangExpected(Entry):
-    """What must be said of a gang after the cycle. What is not written is not looked at.
-
-    `placed` and `pending` are pods by subgroup, "" is the root; `domain` the path that a constrained subgroup lies in.
-    `reasons` are all reasons: each is written, and each that is written is there.
-    """
-
-    verdict: str
-    satisfied: bool | None = None
-    placed: dict[str, int] = {}
-    pending: dict[str, int] = {}
-    met: dict[str, bool] = {}
-    core: dict[str, bool] = {}
-    stale: dict[str, bool] = {}
-    domain: dict[str, str] = {}
-    preferred_met: dict[str, bool] = {}
-    together: list[Together] = []
-    reasons: list[ReasonExpected] | None = None
-    bindings: int | None = None
-    nominations: int | None = None
-    evicted: int | None = None
-
-
-class Where(Entry):
-    """Pods that are placed or sent, by a pattern of their names, are exactly on nodes of a pattern; so many of them."""
-
-    pods: str
-    nodes: str
-    count: int | None = None
-
-
-class Expected(Entry):
-    """What must come of a cycle. `unchanged`: gangs that are not named here get nothing."""
-
-    gangs: dict[str, GangExpected] = {}
-    queues: dict[str, QueueExpected] = {}
-    bindings: int | None = None
-    nominations: int | None = None
-    # How many in all; or all of them, each by one entry.
-    evictions: int | list[EvictionExpected] | None = None
-    where: list[Where] = []
-    unchanged: bool = False
-
-
-class Step(Entry, kw_only=True):
-    """What happens, in this order: objects go, the last plan is carried out, what terminates is gone, objects come.
-
-    Then a cycle is judged, `now` in seconds of the story (else as late as before), with these actions (else all).
-    """
-
-    says: str = ""
-    now: int | None = None
-    actions: list[str] | None = None
-    # kind/name or kind/namespace/name, with * for anything.
-    delete: list[str] = []
-    bind: bool = False
-    gone: bool = False
-    apply: Objects = Objects()
-    expect: Expected
-
-
-class Scenario(Objects, kw_only=True):
-    """The header of a file, and what stands behind it as documents."""
-
-    claim: str
-    why: str
-    steps: list[Step]
-
-
 def names(name: str, count: int | None, first: int = 0) -> list[str]:
     """`name`, or so many numbered ones."""
     return [name] if count is None else [f"{name}-{number}" for number in range(first, first + count)]
-
-
-def load(path: Path) -> Scenario:
-    """A scenario file. Raises BadScenario."""
-    return parse(path.read_bytes(), path.name)
-
-
-def parse(data: bytes, name: str = "scenario") -> Scenario:
-    """The text of a scenario. Raises BadScenario."""
-    documents = read(data)
-    for document in documents:
-        if document.problems:
-            raise BadScenario(f"{name}: document {document.number}: {document.problems[0]}")
-    try:
-        header = msgspec.convert(documents[0].value, Scenario)
-    except (msgspec.ValidationError, IndexError) as error:
-        raise BadScenario(f"{name}: {error}") from None
-    if not header.steps:
-        raise BadScenario(f"{name}: no steps")
-    for objects in (header, *(step.apply for step in header.steps)):
-        strangers = set(objects.history) - set(objects.gangs)
-        if strangers:
-            raise BadScenario(f"{name}: history of {sorted(strangers)}, which are not among the gangs beside it")
-    return msgspec.structs.replace(header, documents=[*header.documents, *(one.value for one in documents[1:])])

@@ -1,0 +1,130 @@
+"""A story for the simulation as data: what there is, what happens when, and what goes wrong on the way.
+
+A seed becomes a story (`drawing`), a file is one (`muster simulate -f`), and a failing one is made smaller by leaving
+parts of it out (`shrinking`). Whoever plays the same story sees the same trace.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from muster.sim.objects import Document, Entry, Objects
+from muster.sim.scenario import Step
+
+# Where things can go wrong: the requests of muster by what they do, its watches, and the process itself between two
+# of its writes.
+Point = Literal["bind", "evict", "status", "create", "patch", "event", "lease", "get", "list", "watch", "write"]
+# What can go wrong there. A request: `refuse` (answered with `code`, nothing was done), `lose` (never came, no answer),
+# `swallow` (was done, and the answer is `code`, or none when that is 0), `delay` (it arrives up to `seconds` later),
+# `late` (it was done at once, its answer comes up to `seconds` later). A watch: `late` (what it shows comes up to
+# `seconds` later), `cut` (it ends), `repeat` (an event comes twice), `gone` (it ends with 410), `silent` (it shows
+# nothing for `seconds`, then breaks off). A process (point `write`): `crash` before or after this write.
+Does = Literal["refuse", "lose", "swallow", "delay", "late", "cut", "repeat", "gone", "silent", "crash"]
+
+
+class Fault(Entry, frozen=True, kw_only=True):
+    """At each passing of `point`, with `chance`, this happens; from second `since` until second `until`."""
+
+    point: Point
+    does: Does
+    chance: float = 1.0
+    code: int = 0
+    seconds: float = 0.0
+    since: float = 0.0
+    until: float | None = None
+    # Only the n-th passing (from 1), whatever the chance; and only of this kind of object, and this process.
+    nth: int | None = None
+    plural: str = ""
+    process: int | None = None
+
+
+class Workload(Entry, frozen=True, kw_only=True):
+    """A gang, or a Job, that an operator looks after: it makes the pods, and makes them anew when they go.
+
+    `gang` is the spec of a PodGroup, `pods` how many there are per leaf ("" when it has none). Without `gang` it is a
+    batch/v1 Job of so many pods, and muster groups it.
+    """
+
+    gang: Document | None = None
+    pods: dict[str, int] = {}
+    namespace: str = "default"
+    gpus: int = 1
+    cpus: int = 0
+    # Pods end by themselves after so long, with this code; never without.
+    run_for: float | None = None
+    exit: int = 0
+    # How long a pod takes to start, and to go once it is told to.
+    starts_after: float = 0.0
+    grace: int = 0
+    # Whether successors have the names of those before them, as in a StatefulSet; and whether there are any.
+    same_names: bool = False
+    makes_anew: bool = True
+    # Seconds between two pods that it makes.
+    pace: float = 0.0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    spec: Document = {}
+
+
+class Happening(Entry, frozen=True, kw_only=True):
+    """What happens at a second of the story. Patterns have * for anything.
+
+    Nodes are named by pattern, or by `label=value`.
+    """
+
+    at: float
+    says: str = ""
+    # Objects come or change; workloads come; `kind/name` or `kind/namespace/name` go.
+    apply: Objects = Objects()
+    workloads: dict[str, Workload] = {}
+    delete: list[str] = []
+    # Merge patches by kind/name: another spec, other labels.
+    change: dict[str, Document] = {}
+    # Workload -> leaf -> how many pods.
+    scale: dict[str, dict[str, int]] = {}
+    # Nodes: nobody answers there any more, and its pods are deleted `lost_after` seconds later; it answers again; the
+    # object goes; nobody new may come; they may.
+    fail: list[str] = []
+    recover: list[str] = []
+    vanish: list[str] = []
+    cordon: list[str] = []
+    uncordon: list[str] = []
+    # Pods, by pattern: end well, end badly, are deleted by somebody.
+    finish: list[str] = []
+    break_: list[str] = msgspec.field(default=[], name="break")
+    remove: list[str] = []
+    # Processes of muster by number: end without a word, are told to end, begin (anew); stand still for seconds; clocks
+    # of the wall that are set forth or back by seconds.
+    crash: list[int] = []
+    stop: list[int] = []
+    start: list[int] = []
+    pause: dict[int, float] = {}
+    jump: dict[int, float] = {}
+    # All watches (of these plurals, [] for none, ["*"] for all) end; the server forgets its history.
+    cut: list[str] = []
+    compact: bool = False
+    # The server answers nobody for so long.
+    away: float = 0.0
+
+
+class Story(Objects, frozen=True, kw_only=True):
+    """All of it. `lasts`: then nothing goes wrong any more, whatever was paused goes on, and calm has to come."""
+
+    claim: str = ""
+    why: str = ""
+    seed: int = 0
+    lasts: float = 120.0
+    # How long muster may take to come to rest after the end; then it must hold still.
+    calm: float = 240.0
+    # How many processes run; more than one ask for the Lease, and one does with `elects`.
+    processes: int = 1
+    elects: bool = False
+    # A node that failed loses its pods so much later.
+    lost_after: float = 20.0
+    # How late an answer and a watch are at least.
+    latency: float = 0.002
+    workloads: dict[str, Workload] = {}
+    happens: list[Happening] = []
+    faults: list[Fault] = []
+    # As in a scenario file: one after the other, each when the one before has come to rest.
+    steps: list[Step] = []

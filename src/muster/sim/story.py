@@ -11,14 +11,17 @@ import msgspec
 from muster.sim.objects import Document, Entry, Objects
 from muster.sim.scenario import Step
 
-# Where things can go wrong: the requests of muster by what they do, its watches, and the process itself between two
-# of its writes.
-Point = Literal["bind", "evict", "status", "create", "patch", "event", "lease", "get", "list", "watch", "write"]
-# What can go wrong there. A request: `refuse` (answered with `code`, nothing was done), `lose` (never came, no answer),
-# `swallow` (was done, and the answer is `code`, or none when that is 0), `delay` (it arrives up to `seconds` later),
-# `late` (it was done at once, its answer comes up to `seconds` later). A watch: `late` (what it shows comes up to
-# `seconds` later), `cut` (it ends), `repeat` (an event comes twice), `gone` (it ends with 410), `silent` (it shows
-# nothing for `seconds`, then breaks off). A process (point `write`): `crash` before or after this write.
+# Where things can go wrong: the requests of muster by what they do (`open` begins a watch), each event of a watch, and
+# the process itself at each of its writes.
+Point = Literal[
+    "bind", "evict", "status", "create", "patch", "delete", "event", "lease", "get", "list", "open", "watch", "write"
+]
+# What can go wrong there. A request: `refuse` (answered with `code`, nothing was done), `lose` (it never came; the
+# connection breaks after `seconds`, or with 0 there is no answer at all), `swallow` (it was done, and the answer is
+# `code`, or with 0 the connection breaks), `delay` (it arrives up to `seconds` later), `late` (it was done at once, its
+# answer comes up to `seconds` later). A watch: `late` (from here on it shows everything up to `seconds` later), `cut`
+# (it ends), `repeat` (an event comes twice), `gone` (it ends with 410), `silent` (it shows nothing for `seconds`, then
+# breaks). A process (point `write`): `crash`, before this write leaves it (`code` 0) or right after (`code` 1).
 Does = Literal["refuse", "lose", "swallow", "delay", "late", "cut", "repeat", "gone", "silent", "crash"]
 
 

@@ -1,0 +1,280 @@
+"""Plays a story: server, people, kubelets and muster in virtual time, and the judge who sees everything."""
+
+import functools
+import operator
+import random
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from muster.api.crd import custom_resource_definitions
+from muster.controllers.process import Setup
+from muster.embedded import exchange, objects
+from muster.embedded.reading import Watch
+from muster.embedded.running import Running
+from muster.embedded.server import Server, document_of
+from muster.embedded.store import Change, Store
+from muster.kube.transport import Request
+from muster.sim.faults import Weather
+from muster.sim.judging import Judge
+from muster.sim.machine import Machine, Stuck
+from muster.sim.objects import BEGIN
+from muster.sim.people import People
+from muster.sim.processes import LEASE_NAMESPACE, Player
+from muster.sim.rest import at_rest
+from muster.sim.story import Happening, Story
+from muster.sim.trace import Line, Outcome, Trace, Violation
+from muster.sim.wire import Asked
+
+# So long after a change the kubelets and operators have noticed it.
+NOTICE_S = 0.05
+# So long nothing may change before it is calm: longer than the usual grace period.
+CALM_S = 75.0
+_LEASES, _EVENTS = "leases.coordination.k8s.io", "events"
+
+
+def play(story: Story, *, keep: bool = False, see: Callable[[Line], None] | None = None) -> Outcome:
+    """What comes of a story. `keep`: with all lines; `see` is told of each line at once."""
+    return Play(story, keep=keep, see=see).run()
+
+
+class Play:
+    """A story while it is played."""
+
+    def __init__(self, story: Story, *, keep: bool = False, see: Callable[[Line], None] | None = None) -> None:
+        self.story = story
+        self.machine = Machine()
+        self.trace = Trace(lambda: self.machine.now_s, keep, see)
+        self.violations: list[Violation] = []
+        self._who = "server"
+        self._away_until_s = 0.0
+        self._calm_since_s = 0.0
+        self._is_noticed = True
+        self._lease = ("", 0.0, 0.0)
+        self.server = _server(story.seed, lambda: BEGIN.timestamp() + self.machine.now_s)
+        self.running = Running(self.server)
+        self.weather = Weather(story.faults, story.seed, lambda: self.machine.now_s)
+        self.people = People(
+            story, self.server, lambda: self.machine.now_s, self._later, lambda text: self.trace.say("people", text)
+        )
+        self.judge = Judge(story, self.server, lambda: self.machine.now_s)
+        self.server.core.store.subscribe(self._changed)
+        self.players = [self._player(number) for number in range(story.processes)]
+
+    def _player(self, number: int) -> Player:
+        return Player(
+            number,
+            self.machine,
+            self,
+            self.weather,
+            seed=self.story.seed,
+            latency_s=self.story.latency,
+            elects=self.story.elects or self.story.processes > 1,
+            setup=Setup(),
+            sent=self._sent,
+            happened=self.trace.say,
+            ended=lambda: self.judge.ended(number),
+            struck=self._struck,
+            broken=self._broken,
+            wants_log=self.trace.is_read,
+        )
+
+    # From the beginning to the end.
+
+    def run(self) -> Outcome:
+        """All of it."""
+        try:
+            self._run()
+        except Stuck as stuck:
+            self._broken("L6", str(stuck))
+        finally:
+            for player in self.players:
+                player.leave()
+            self.machine.close()
+            self.people.close()
+        found = [*self.violations, *self.judge.violations]
+        found.sort(key=lambda one: one.at_s)
+        return Outcome(found, self.trace.digest, self.trace.lines, self.trace.counts, self.machine.now_s, self.server)
+
+    def _run(self) -> None:
+        with self._acting("people"):
+            self.people.begin()
+        for player in self.players:
+            player.start()
+        for one in sorted(self.story.happens, key=lambda one: one.at):
+            self.machine.later(one.at, functools.partial(self._happen, one))
+        self.machine.run(self.story.lasts)
+        self._end_of_faults()
+        calm = self._come_to_rest()
+        self.judge.settle()
+        if calm:
+            self.violations += at_rest(self.story, self.server, self.machine.now_s, self.judge)
+
+    def _end_of_faults(self) -> None:
+        self.trace.say("judge", "from now on nothing goes wrong")
+        self.weather.end()
+        self._away_until_s = 0.0
+        for player in self.players:
+            player.thaw()
+            player.start()
+        with self._acting("people"):
+            self.people.calm()
+        self._calm_since_s = self.machine.now_s
+
+    def _come_to_rest(self) -> bool:
+        """Whether nothing changes any more."""
+        end_s = self.machine.now_s + self.story.calm
+        while self.machine.now_s < end_s:
+            self.machine.run(min(end_s, max(self._calm_since_s + CALM_S, self.machine.now_s + 1.0)))
+            if self.machine.now_s - self._calm_since_s >= CALM_S:
+                return True
+        self._broken("L6", f"no calm {self.story.calm:.0f} s after the end")
+        return False
+
+    # What happens.
+
+    def _happen(self, one: Happening) -> None:
+        if one.says:
+            self.trace.say("people", one.says)
+        with self._acting("people"):
+            self.people.happen(one)
+        self._to(one.crash, Player.crash)
+        self._to(one.stop, Player.stop)
+        self._to(one.start, Player.start)
+        for number, seconds in one.pause.items():
+            self._to([number], operator.methodcaller("pause", seconds))
+        for number, seconds in one.jump.items():
+            self._to([number], operator.methodcaller("jump", seconds))
+        if one.cut:
+            self._cut(one.cut)
+        if one.compact:
+            self.trace.say("server", "forgets its history")
+            self.server.core.store.compact(self.server.core.store.revision)
+        if one.away:
+            self.trace.say("server", f"is away for {one.away:.0f} s")
+            self._away_until_s = self.machine.now_s + one.away
+            self._cut(["*"], broken=True)
+
+    def _to(self, numbers: Iterable[int], do: Callable[[Player], None]) -> None:
+        for number in numbers:
+            if number < len(self.players):
+                do(self.players[number])
+
+    def _cut(self, plurals: list[str], broken: bool = False) -> None:
+        self.trace.say("server", f"ends watches: {', '.join(plurals)}")
+        for player in self.players:
+            player.cut(plurals, broken)
+
+    def _later(self, seconds: float, do: Callable[[], None]) -> None:
+        def act() -> None:
+            with self._acting("people"):
+                do()
+
+        self.machine.later(seconds, act)
+
+    def _notice(self) -> None:
+        """Kubelets, controllers and operators see what changed."""
+        self._is_noticed = True
+        now_s = BEGIN.timestamp() + self.machine.now_s
+        with self._acting("kubelet"):
+            due = self.running.step(now_s)
+        with self._acting("people"):
+            self.people.act()
+        if due is not None:
+            self.machine.later(max(due - now_s, NOTICE_S), self._look)
+
+    def _look(self) -> None:
+        if self._is_noticed:
+            self._notice()
+
+    def _changed(self, change: Change) -> None:
+        """After each change of the store."""
+        self.trace.change(change, self._who)
+        self.judge.changed(change, self._who)
+        resource = change.key.resource
+        if resource == _LEASES:
+            spec = change.document.get("spec") or {}
+            duration = float(spec.get("leaseDurationSeconds") or 0)
+            self._lease = (spec.get("holderIdentity") or "", self.machine.now_s, duration)
+        elif resource != _EVENTS:
+            self._calm_since_s = self.machine.now_s
+            if self._is_noticed:
+                self._is_noticed = False
+                self.machine.later(NOTICE_S, self._notice)
+
+    # What the processes do.
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server answers nobody."""
+        return self.machine.now_s < self._away_until_s
+
+    def handle(self, who: str, request: exchange.Request) -> exchange.Answer:
+        """A request of a process arrives."""
+        self.trace.counts["requests"] += 1
+        with self._acting(who):
+            return self.server.handle(request)
+
+    def watch(self, request: exchange.Request, wake: Callable[[], None]) -> Watch | exchange.Answer:
+        """A process begins to watch."""
+        return self.server.watch(request, wake)
+
+    def _sent(self, number: int, request: Request, asked: Asked) -> None:
+        if asked.is_write:
+            self.trace.counts[f"sent {asked.point}"] += 1
+        self.judge.sent(number, request, self._leads(self.players[number]))
+
+    def _leads(self, player: Player) -> bool:
+        """Whether the Lease, as the server has it, says that this one may write."""
+        if not (self.story.elects or self.story.processes > 1):
+            return True
+        holder, renewed_s, duration_s = self._lease
+        return holder == player.identity and self.machine.now_s < renewed_s + duration_s
+
+    def _struck(self, name: str) -> None:
+        self.trace.counts[f"fault {name}"] += 1
+        self.trace.say("fault", name)
+
+    def _broken(self, rule: str, says: str) -> None:
+        self.violations.append(Violation(self.machine.now_s, rule, says))
+        self.trace.say("judge", f"{rule}: {says}")
+
+    @contextmanager
+    def _acting(self, who: str) -> Iterator[None]:
+        before, self._who = self._who, who
+        try:
+            yield
+        finally:
+            self._who = before
+
+
+def _server(seed: int, clock: Callable[[], float]) -> Server:
+    """A server with our kinds, the namespace of the Lease and the default queue: as installed."""
+    chance = random.Random(f"{seed}/server")  # noqa: S311
+    server = Server(
+        Store(),
+        clock=clock,
+        new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+        suffix=lambda: objects.suffix(chance.choice),
+    )
+    for definition in custom_resource_definitions():
+        _post(server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
+    _post(server, "/api/v1/namespaces", space)
+    unlimited = {name: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for name in ("cpu", "memory", "gpu")}
+    queue = {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": "default-queue"},
+        "spec": {"resources": unlimited},
+    }
+    _post(server, "/apis/scheduling.run.ai/v2/queues", queue)
+    return server
+
+
+def _post(server: Server, path: str, document: object) -> None:
+    headers = {"content-type": exchange.JSON}
+    request = exchange.Request("POST", path, {}, headers, msgspec.json.encode(document))
+    document_of(server.handle(request))

@@ -9,18 +9,28 @@
     │   ├── BadValue        there is no value for this input, as in jq: what `?` catches
     │   ├── Refused         jq would answer, but no answer that can be promised; `?` does not catch it
     │   └── LimitReached    it would cost too much; says which limit, and the setting of it
-    └── ApiError        the API server said no, or could not be asked. `unknown`: a write may have happened all the same
-        ├── Unreachable     no answer; unknown for a write, unless it was never sent
-        ├── ServerFault     5xx, or an answer that breaks off; unknown for a write
-        ├── Unauthorized    401, or there are no credentials to send: who are you
-        ├── Forbidden       403: names the verb, the resource and the namespace
-        ├── NotFound        404
-        ├── AlreadyExists   409 on a create
-        ├── Conflict        409: the object is another one by now, or somebody else owns the field
-        ├── Gone            410: the resourceVersion or the continue token is too old: list again
-        ├── Invalid         400, 413, 422: the request itself is wrong, and stays wrong
-        └── TooManyRequests 429: later; `retry_after_s` says when
-            └── BudgetRefused   429 of an eviction: a PodDisruptionBudget says no. Waiting is not enough
+    ├── ApiError        the API server said no, or could not be asked. `unknown`: a write may have happened all the same
+    │   ├── Unreachable     no answer; unknown for a write, unless it was never sent
+    │   ├── ServerFault     5xx, or an answer that breaks off; unknown for a write
+    │   ├── Unauthorized    401, or there are no credentials to send: who are you
+    │   ├── Forbidden       403: names the verb, the resource and the namespace
+    │   ├── NotFound        404
+    │   ├── AlreadyExists   409 on a create
+    │   ├── Conflict        409: the object is another one by now, or somebody else owns the field
+    │   ├── Gone            410: the resourceVersion or the continue token is too old: list again
+    │   ├── Invalid         400, 413, 422: the request itself is wrong, and stays wrong
+    │   └── TooManyRequests 429: later; `retry_after_s` says when
+    │       └── BudgetRefused   429 of an eviction: a PodDisruptionBudget says no. Waiting is not enough
+    │
+    │   Below, how the embedded API server says no to its clients; these never leave it.
+    ├── embedded.refusals.Refused       a request cannot be granted: status, reason and causes of a metav1.Status
+    │   ├── exchange.Said               with the details of the Status
+    │   └── applying.Conflicts          409 of server-side apply: fields of somebody else's
+    ├── embedded.store.Exists           there is a document under this key already
+    ├── embedded.store.Missing          there is none
+    ├── embedded.store.Stale            it is another version by now
+    ├── embedded.store.Gone             the history that was asked for is forgotten
+    └── embedded.store.Unwritten        the change could not be kept (a full disk), and so did not happen
 
 An answer of "no" (invalid, does not fit) is not an error: it is data.
 """

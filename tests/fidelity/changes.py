@@ -224,6 +224,39 @@ STORIES = (
         ),
     ),
     Story(
+        "versions",
+        (
+            *quietly(
+                post(MAPS, named("m1"), save="one"),
+                post(MAPS, named("m2"), save="two"),
+                patch(f"{MAPS}/m2", {"data": {"a": "b"}}, save="three"),
+                delete(f"{MAPS}/m1"),
+            ),
+            get(f"{MAPS}?resourceVersion=<<one:metadata.resourceVersion>>&resourceVersionMatch=Exact"),
+            get(f"{MAPS}?resourceVersion=<<two:metadata.resourceVersion>>&resourceVersionMatch=Exact"),
+            get(
+                f"{MAPS}?resourceVersion=<<two:metadata.resourceVersion>>&resourceVersionMatch=Exact&limit=1", save="p"
+            ),
+            get(f"{MAPS}?limit=1&continue=<<p:metadata.continue>>"),
+            get(f"{MAPS}?limit=1&continue=<<p:metadata.continue>>&resourceVersionMatch=NotOlderThan"),
+            get(f"{MAPS}?resourceVersion=<<three:metadata.resourceVersion>>&limit=1"),
+            get(f"{MAPS}?resourceVersion=<<one:metadata.resourceVersion>>&resourceVersionMatch=NotOlderThan"),
+            get(f"{MAPS}?resourceVersion=<<one:metadata.resourceVersion>>"),
+            get(f"{MAPS}?resourceVersion=0"),
+            get(f"{MAPS}?resourceVersion=0&resourceVersionMatch=Exact"),
+            get(f"{MAPS}?resourceVersionMatch=Exact"),
+            get(f"{MAPS}?resourceVersion=1&resourceVersionMatch=Sometimes"),
+            get(f"{MAPS}?resourceVersion=x&resourceVersionMatch=Exact"),
+            get(f"{MAPS}?resourceVersion=999999999"),
+            get(f"{MAPS}/m2?resourceVersion=999999999"),
+            get(f"{MAPS}/m2?resourceVersion=<<one:metadata.resourceVersion>>"),
+            get(f"{MAPS}?sendInitialEvents=true"),
+            get(f"{MAPS}?{_WATCH}&resourceVersion=1&resourceVersionMatch=Exact"),
+            get(f"{MAPS}?{_WATCH}&resourceVersion=1&resourceVersionMatch=NotOlderThan"),
+            get(f"{MAPS}?{_WATCH}&sendInitialEvents=true"),
+        ),
+    ),
+    Story(
         "paths",
         (
             get("/api"),

@@ -112,6 +112,27 @@ STORIES = (
         ),
     ),
     Story(
+        "ended-definitions",
+        (
+            *quietly(post(DEFINITIONS, definition())),
+            *_ESTABLISHED,
+            *quietly(
+                post(THINGS, thing("free", {"size": 1})),
+                post(THINGS, {**thing("held", {"size": 1}), **named("held", finalizers=["example.com/hold"])}),
+            ),
+            delete(f"{DEFINITIONS}/things.{{ns}}.example.com"),
+            Step("GET", f"{THINGS}/free", until=404),
+            get(f"{DEFINITIONS}/things.{{ns}}.example.com"),
+            delete(f"{DEFINITIONS}/things.{{ns}}.example.com"),
+            get(THINGS),
+            Step("POST", THINGS, thing("new", {"size": 1}), until=403),
+            patch(f"{THINGS}/held", {"spec": {"size": 2}}),
+            patch(f"{THINGS}/held", {"metadata": {"finalizers": None}}),
+            Step("GET", f"{DEFINITIONS}/things.{{ns}}.example.com", until=404),
+            Step("GET", THINGS, until=404),
+        ),
+    ),
+    Story(
         "things",
         (
             *quietly(post(DEFINITIONS, definition())),

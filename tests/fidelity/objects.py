@@ -25,6 +25,8 @@ from fidelity.making import (
 )
 from fidelity.play import Step, Story
 
+NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/{ns}/events"
+
 _LABELS = {"a": "b"}
 _WHOLE = {
     "containers": [
@@ -341,6 +343,44 @@ STORIES = (
             patch(f"{EVENTS}/e", {"count": 2, "lastTimestamp": "2026-01-01T00:00:00Z"}),
             get("/apis/events.k8s.io/v1/namespaces/{ns}/events"),
             delete(f"{EVENTS}/e"),
+        ),
+    ),
+    Story(
+        "event-selectors",
+        (
+            *quietly(
+                post(
+                    NEW_EVENTS,
+                    {
+                        **named("f"),
+                        "regarding": {"kind": "Pod", "name": "a", "namespace": "{ns}"},
+                        "reason": "R",
+                        "note": "n",
+                        "eventTime": "2026-01-01T00:00:00.000000Z",
+                        "reportingController": "c",
+                        "reportingInstance": "i",
+                        "action": "A",
+                        "type": "Warning",
+                    },
+                )
+            ),
+            *(
+                get(f"{folder}?fieldSelector={field}%3D{value}")
+                for field, value in (
+                    ("regarding.name", "a"),
+                    ("regarding.kind", "Job"),
+                    ("involvedObject.name", "a"),
+                    ("reportingController", "c"),
+                    ("reportingComponent", "c"),
+                    ("reason", "R"),
+                    ("source", "c"),
+                    ("metadata.name", "f"),
+                )
+                for folder in (NEW_EVENTS, EVENTS)
+            ),
+            get(f"{NEW_EVENTS}?fieldSelector=regarding.name%3Da,type%3DWarning", accept=TABLE),
+            delete(f"{NEW_EVENTS}?fieldSelector=regarding.name%3Da"),
+            get(NEW_EVENTS),
         ),
     ),
     Story(

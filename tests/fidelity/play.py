@@ -166,6 +166,7 @@ class Sameness:
             r"(ResourceVersion in (?:precondition|object meta|the precondition|record)[ :(]+)\d+", r"\1version", text
         )
         text = re.sub(r"too old resource version: \d+ \(\d+\)", "too old resource version", text)
+        text = re.sub(r"(Too large resource version: \d+, current: )\d+", r"\1version", text)
         # Where etcd keeps it; what was sent, as Go prints it.
         text = re.sub(r"StorageError: .*AdditionalErrorMsg: ", "", text)
         text = re.sub(r'Invalid value: ".*": strict decoding', "Invalid value: strict decoding", text)

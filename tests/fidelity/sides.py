@@ -15,11 +15,11 @@ from muster.embedded.store import Store
 NOW = 1_800_000_000.0
 
 
-def fresh(clock: Callable[[], float] = lambda: NOW, **more: object) -> Server:
+def fresh(clock: Callable[[], float] = lambda: NOW, store: Store | None = None, **more: object) -> Server:
     """An embedded server with a seed, and a clock that stands still unless another is given."""
     chance = random.Random(1)  # noqa: S311
     return Server(
-        Store(),
+        store or Store(),
         clock=clock,
         new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128))),
         suffix=lambda: objects.suffix(chance.choice),

@@ -1,8 +1,8 @@
-"""What happens to a document between its defaults and its validation: the server's own additions, and reviews."""
+"""What happens to a document around its validation: the server's own additions before, reviews after it."""
 
 from typing import Any
 
-from muster.embedded.core import Core, Document
+from muster.embedded.core import DEFINITIONS, Asked, Core, Document
 from muster.embedded.exchange import Said, forbidden
 from muster.embedded.kinds import Resource
 from muster.embedded.quantities import amount
@@ -29,6 +29,15 @@ def check_namespace(core: Core, resource: Resource, namespace: str, name: str) -
         raise Said(
             403, "Forbidden", said.message, said.details, [Cause("NamespaceTerminating", text, "metadata.namespace")]
         )
+
+
+def check_definition(core: Core, resource: Resource, name: str) -> None:
+    """403 when the definition of the kind of a new object is on its way out."""
+    found = core.store.get(Key(DEFINITIONS, "", resource.stored)) if resource.custom else None
+    if found is not None and found["metadata"].get("deletionTimestamp"):
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        if any(one["type"] == "Terminating" and one["status"] == "True" for one in conditions):
+            raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
 
 
 def prepare(core: Core, resource: Resource, new: Document, old: Document | None = None) -> Document:
@@ -185,15 +194,16 @@ def _new_service(service: Document) -> Document:
     return {**service, "spec": spec}
 
 
-def admit(core: Core, resource: Resource, operation: str, new: Document | None, old: Document | None) -> list[str]:
+def admit(core: Core, asked: Asked) -> list[str]:
     """Ask every review; the warnings of all, or the first refusal."""
     warnings: list[str] = []
     for review in core.reviews:
-        verdict = review(operation, new, old)
+        verdict = review(asked)
         warnings += verdict.warnings
         if verdict.refusal:
-            shown = new or old or {}
-            name = shown.get("metadata", {}).get("name") or ""
-            details = {"name": name, "group": resource.group, "kind": resource.kind} if verdict.causes else None
-            raise Said(verdict.status, verdict.reason, verdict.refusal, details, verdict.causes)
+            details = verdict.details
+            if details is None and verdict.causes:
+                resource = asked.target.resource
+                details = {"name": asked.target.name, "group": resource.group, "kind": resource.kind}
+            raise Said(verdict.status, verdict.reason, verdict.refusal, details, verdict.causes, warnings)
     return warnings

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from muster.embedded.fieldsets import (
     ABSENT,
-    NONE,
     Difference,
     Fields,
     difference,
     fields_of,
     from_v1,
     indexed,
+    is_ours,
     outside,
     removed,
     to_v1,
@@ -61,9 +61,24 @@ class Owner(NamedTuple):
 
 
 class _Owned(NamedTuple):
+    """What somebody owns; `entry` is how managedFields says just this, if it does."""
+
     fields: Fields
     api_version: str
     time: str | None
+    entry: Document | None = None
+
+    def having(self, fields: Fields) -> "_Owned":
+        """The same owner with other fields."""
+        return self if fields == self.fields else self._replace(fields=fields, entry=None)
+
+    def at(self, time: str) -> "_Owned":
+        """The same, at another time."""
+        if time == self.time:
+            return self
+        # One without a time gets it in its usual place.
+        entry = {**self.entry, "time": time} if self.entry is not None and self.time else None
+        return self._replace(time=time, entry=entry)
 
 
 _Owners = dict[Owner, _Owned]
@@ -128,7 +143,7 @@ def apply(
         new, after = _applied(live, wanted, owners, me, force=True, schema=schema)
     changed = current is None or not same_value(new, live)
     if me in after and changed:
-        after[me] = after[me]._replace(time=time)
+        after[me] = after[me].at(time)
     annotations = (new.get("metadata") or {}).get("annotations") or {}
     if manager == "kubectl" and annotations.get(LAST_APPLIED):
         new = with_metadata(new, annotations={**annotations, LAST_APPLIED: _last_applied(wanted)})
@@ -164,15 +179,17 @@ def updated(
     taken = (changes.added | changes.modified) - _UNOWNED
     gone = changes.added | changes.modified | changes.removed
     after: _Owners = {}
+    me = Owner(manager or "unknown", UPDATE, new.get("apiVersion", ""), subresource)
     for owner, owned in owners.items():
-        kept = owned._replace(fields=owned.fields - gone)
-        if kept.fields:
-            after[owner] = kept
-    if taken:
-        me = Owner(manager or "unknown", UPDATE, new.get("apiVersion", ""), subresource)
-        mine = after[me].fields if me in after else NONE
-        after[me] = _Owned(taken | mine, me.api_version, time)
-    return _with_owners(bare, _capped(after), current)
+        left = owned.fields if owned.fields.isdisjoint(gone) else owned.fields - gone
+        if owner == me and taken:
+            after[me] = owned.having(left | taken).at(time)
+        elif left:
+            after[owner] = owned.having(left)
+    if taken and me not in after:
+        after[me] = _Owned(taken, me.api_version, time)
+    # What has another value than before has not only another time.
+    return _with_owners(bare, _capped(after), None if gone else current)
 
 
 # Inside
@@ -199,7 +216,7 @@ def _applied(
     for owner, owned in list(after.items()):
         left = owned.fields - (_UNOWNED if owner == me else gone)
         if left:
-            after[owner] = owned._replace(fields=left)
+            after[owner] = owned.having(left)
         else:
             del after[owner]
     return new, after
@@ -368,7 +385,8 @@ def _owners(metadata: Mapping[str, Any] | None) -> _Owners:
                 return {}
             key = "" if operation == APPLY else version
             owner = Owner(entry.get("manager", ""), operation, key, entry.get("subresource", ""))
-            found[owner] = _Owned(from_v1(entry.get("fieldsV1") or {}), version, entry.get("time"))
+            tree = entry.get("fieldsV1") or {}
+            found[owner] = _Owned(from_v1(tree), version, entry.get("time"), entry if is_ours(tree) else None)
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
     return found
@@ -376,7 +394,8 @@ def _owners(metadata: Mapping[str, Any] | None) -> _Owners:
 
 def _with_owners(document: Document, owners: _Owners, current: Document | None) -> Document:
     entries = [
-        {
+        owned.entry
+        or {
             "manager": owner.manager,
             "operation": owner.operation,
             "apiVersion": owned.api_version,
@@ -418,9 +437,9 @@ def _capped(owners: _Owners) -> _Owners:
             continue
         bucket = Owner("ancient-changes", UPDATE, version)
         if bucket not in after:
-            after[bucket] = after.pop(first[version])
+            after[bucket] = after.pop(first[version])._replace(entry=None)
         if owner != bucket:
             owned = after.pop(owner)
-            after[bucket] = owned._replace(fields=owned.fields | after[bucket].fields)
+            after[bucket] = owned._replace(fields=owned.fields | after[bucket].fields, entry=None)
         over -= 1
     return after

@@ -1,10 +1,10 @@
 """What every part of the server works with: the store, the kinds, time and chance as parameters, and who may object."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from muster.embedded.exchange import Request, Said
+from muster.embedded.exchange import Encoder, Request, Said
 from muster.embedded.kinds import Kinds, Resource
 from muster.embedded.objects import timestamp
 from muster.embedded.refusals import Cause
@@ -12,6 +12,8 @@ from muster.embedded.schema import Check
 from muster.embedded.store import Key, Store
 
 Document = dict[str, Any]
+# Under which name the store keeps definitions.
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class Verdict(NamedTuple):
@@ -22,10 +24,8 @@ class Verdict(NamedTuple):
     status: int = 403
     reason: str = "Forbidden"
     causes: Sequence[Cause] = ()
-
-
-# (CREATE, UPDATE or DELETE; the document, or what is deleted; what it replaces) -> verdict. What a webhook would do.
-Review = Callable[[str, Document | None, Document | None], Verdict]
+    # What is at fault, as `details` of the answer; without, the object that was asked about when there are causes.
+    details: Document | None = None
 
 
 class Target(NamedTuple):
@@ -42,13 +42,29 @@ class Target(NamedTuple):
         return Key(self.resource.stored, self.namespace if self.resource.namespaced else "", self.name)
 
 
+class Asked(NamedTuple):
+    """A write that is about to be done. CREATE has no old document, DELETE no new one."""
+
+    operation: str
+    target: Target
+    new: Document | None
+    old: Document | None
+    user: str = ""
+    dry_run: bool = False
+
+
+# What a validating webhook would do.
+Review = Callable[[Asked], Verdict]
+
+
 class Options(NamedTuple):
-    """What the query of a write says."""
+    """What the query of a write says, and who sends it."""
 
     dry_run: bool = False
     manager: str = "unknown"
     validation: str = "Warn"
     force: bool = False
+    user: str = ""
 
 
 @dataclass
@@ -62,6 +78,7 @@ class Core:
     suffix: Callable[[], str]
     checks: Mapping[str, Check]
     reviews: Sequence[Review]
+    encoded: Encoder = field(default_factory=Encoder)
 
     def now(self) -> str:
         """The time, as documents say it."""
@@ -82,6 +99,7 @@ def options_of(request: Request) -> Options:
         manager=query.get("fieldManager") or agent[:128] or "unknown",
         validation=validation,
         force=query.get("force", "").lower() in ("true", "1"),
+        user=request.user,
     )
 
 
@@ -91,15 +109,6 @@ def bad_options(field: str, message: str, kind: str = "PatchOptions") -> Said:
     cause = Cause(reasons.get(message[0], "FieldValueRequired"), message, field)
     details = {"group": "meta.k8s.io", "kind": kind}
     return Said(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause}', details, [cause])
-
-
-def copied(value: Any) -> Any:
-    """A copy that may be changed in place."""
-    if isinstance(value, dict):
-        return {key: copied(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [copied(one) for one in value]
-    return value
 
 
 def shown_as(document: Document, resource: Resource) -> Document:

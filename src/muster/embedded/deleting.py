@@ -4,13 +4,15 @@ from typing import Any, NamedTuple
 
 from muster.embedded import objects
 from muster.embedded.admission import admit
-from muster.embedded.core import Core, Document, Target, shown_as
+from muster.embedded.core import DEFINITIONS, Asked, Core, Document, Target, shown_as
 from muster.embedded.exchange import Said, bad_request, conflict, forbidden, not_found, success
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Cause
 from muster.embedded.store import Key, Stale
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+# Holds a definition until its objects are gone.
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 # Kinds whose deletion answers with what was deleted; others answer with a Status.
 _RETURNED = ("Pod", "ServiceAccount", "Namespace", "Service")
 
@@ -23,6 +25,7 @@ class Deletion(NamedTuple):
     uid: str = ""
     version: str = ""
     dry_run: bool = False
+    user: str = ""
 
 
 def deletion_of(body: Any, query: Any) -> Deletion:
@@ -64,9 +67,11 @@ def delete(core: Core, target: Target, options: Deletion) -> tuple[int, Document
     if current is None:
         raise not_found(resource, name)
     check_preconditions(resource, name, current, options)
-    admit(core, resource, "DELETE", None, shown_as(current, resource))
+    admit(core, Asked("DELETE", target, None, shown_as(current, resource), options.user, options.dry_run))
     if resource.kind == "Namespace":
         return _delete_namespace(core, target, current, options)
+    if resource.stored == DEFINITIONS:
+        return 200, _delete_definition(core, target, current, options)
     new = objects.deleted(
         current,
         now=core.now(),
@@ -163,6 +168,32 @@ def _delete_namespace(core: Core, target: Target, current: Document, options: De
     if options.dry_run:
         return 200, new
     return 200, _replaced(core, target, current, new)
+
+
+def _delete_definition(core: Core, target: Target, current: Document, options: Deletion) -> Document:
+    """A definition waits for its objects; asked a second time, it says that it has no time left."""
+    if current["metadata"].get("deletionTimestamp"):
+        new = objects.with_metadata(current, deletionGracePeriodSeconds=0)
+    else:
+        held = [*(current["metadata"].get("finalizers") or ()), CLEANUP]
+        new = objects.with_metadata(current, deletionTimestamp=core.now(), finalizers=list(dict.fromkeys(held)))
+        new = with_terminating(new, core.now(), "InstanceDeletionPending", _PENDING)
+    return new if options.dry_run else _replaced(core, target, current, new)
+
+
+_PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+
+
+def with_terminating(definition: Document, now: str, reason: str, message: str, *, holds: bool = True) -> Document:
+    """A definition that says how far its end is."""
+    status = definition.get("status") or {}
+    conditions = status.get("conditions") or []
+    said = "True" if holds else "False"
+    before = next((one for one in conditions if one["type"] == "Terminating"), None)
+    since = before["lastTransitionTime"] if before is not None and before["status"] == said else now
+    new = {"type": "Terminating", "status": said, "lastTransitionTime": since, "reason": reason, "message": message}
+    others = [one for one in conditions if one["type"] != "Terminating"]
+    return {**definition, "status": {**status, "conditions": [*others, new]}}
 
 
 def finalize_namespace(core: Core, target: Target, document: Document) -> Document:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Cause, Refused
 
@@ -31,21 +33,50 @@ class Answer(NamedTuple):
 
     def json(self) -> Any:
         """The body as a value."""
-        return json.loads(self.body)
+        return msgspec.json.decode(self.body)
 
 
 def encode(value: Any) -> bytes:
     """A value as the real server writes it: compact, with a line end."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return msgspec.json.encode(value) + b"\n"
 
 
-def answer(status: int, value: Any, *, warnings: Sequence[str] = (), content_type: str = JSON) -> Answer:
-    """An answer with a document as its body."""
-    headers = [("Content-Type", content_type), ("Cache-Control", "no-cache, private")]
+class Encoder:
+    """Documents as bytes, each encoded once: the answer to its writer and all watches share them.
+
+    Documents that are stored are never changed, so each is known by its id() while it is kept here.
+    """
+
+    def __init__(self, most_bytes: int = 16 * 1024 * 1024) -> None:
+        self._kept: dict[int, tuple[Document, bytes]] = {}
+        self._bytes, self._most_bytes = 0, most_bytes
+
+    def __call__(self, document: Document) -> bytes:
+        """The document as JSON, without a line end."""
+        kept = self._kept.get(id(document))
+        if kept is not None:
+            return kept[1]
+        found = msgspec.json.encode(document)
+        self._bytes += len(found)
+        if self._bytes > self._most_bytes:
+            self._kept, self._bytes = {}, len(found)
+        self._kept[id(document)] = document, found
+        return found
+
+
+def answer(
+    status: int, value: Any, *, warnings: Sequence[str] = (), content_type: str = JSON, body: bytes = b""
+) -> Answer:
+    """An answer with a document as its body; `body` is that document when it is encoded already."""
+    headers = _HEADERS if content_type == JSON else (("Content-Type", content_type), _NO_CACHE)
     for text in dict.fromkeys(warnings):
         quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-        headers.append(("Warning", f'299 - "{quoted}"'))
-    return Answer(status, tuple(headers), encode(value))
+        headers = (*headers, ("Warning", f'299 - "{quoted}"'))
+    return Answer(status, headers, body + b"\n" if body else encode(value))
+
+
+_NO_CACHE = ("Cache-Control", "no-cache, private")
+_HEADERS: tuple[tuple[str, str], ...] = (("Content-Type", JSON), _NO_CACHE)
 
 
 def plain(status: int, text: str) -> Answer:
@@ -58,10 +89,17 @@ class Said(Refused):
     """A refusal with the `details` of its Status; without any, there are none."""
 
     def __init__(
-        self, status: int, reason: str, message: str, details: Document | None = None, causes: Sequence[Cause] = ()
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        details: Document | None = None,
+        causes: Sequence[Cause] = (),
+        warnings: Sequence[str] = (),
     ) -> None:
         super().__init__(status, reason, message, causes)
         self.details = details
+        self.warnings = warnings
 
 
 def failure(refused: Refused) -> Document:

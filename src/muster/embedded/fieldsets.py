@@ -6,6 +6,7 @@ A set of fields is a set of such paths; a path in it says nothing of the paths b
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from muster.embedded.objects import same_value
@@ -32,19 +33,54 @@ class Difference(NamedTuple):
 
 def outside(fields: Fields, reset: Fields) -> Fields:
     """The fields that are neither in `reset` nor below."""
-    if not reset:
+    if not reset or not fields:
         return fields
-    return frozenset(path for path in fields if not any(path[: len(top)] == top for top in reset))
+    if all(len(top) == 1 for top in reset):
+        heads = {top[0] for top in reset}
+        return frozenset([path for path in fields if path[0] not in heads])
+    return frozenset([path for path in fields if not any(path[: len(top)] == top for top in reset)])
 
 
 # To and from the form of managedFields
 
 
+class _Seen(NamedTuple):
+    """A `fieldsV1` document and the set that it says; whether it was written here, and so has the usual form."""
+
+    tree: Mapping[str, Any]
+    fields: Fields
+    is_ours: bool
+
+
+# Documents are never changed, and those of one object come by again and again: known by their id() while they are here.
+_SEEN: dict[int, _Seen] = {}
+_MOST_SEEN = 10_000
+
+
+def _remember(tree: Mapping[str, Any], fields: Fields, *, is_ours: bool) -> None:
+    if len(_SEEN) >= _MOST_SEEN:
+        _SEEN.clear()
+    _SEEN[id(tree)] = _Seen(tree, fields, is_ours)
+
+
 def from_v1(tree: Mapping[str, Any]) -> Fields:
     """The set of a `fieldsV1` document."""
+    if not tree:
+        return NONE
+    seen = _SEEN.get(id(tree))
+    if seen is not None:
+        return seen.fields
     found: set[Path] = set()
     _read(tree, (), found)
-    return frozenset(found)
+    fields = frozenset(found)
+    _remember(tree, fields, is_ours=False)
+    return fields
+
+
+def is_ours(tree: Mapping[str, Any]) -> bool:
+    """Whether a `fieldsV1` document certainly is as `to_v1` writes it."""
+    seen = _SEEN.get(id(tree))
+    return seen is not None and seen.is_ours
 
 
 def _read(tree: Mapping[str, Any], path: Path, found: set[Path]) -> None:
@@ -60,6 +96,7 @@ def _read(tree: Mapping[str, Any], path: Path, found: set[Path]) -> None:
             found.add(here)
 
 
+@lru_cache(maxsize=4096)
 def _canonical(name: str) -> str:
     kind, text = name[:2], name[2:]
     if kind == "k:":
@@ -74,19 +111,19 @@ def to_v1(fields: Fields) -> dict[str, Any]:
     """The `fieldsV1` document of a set."""
     tree: dict[str, Any] = {}
     for path in sorted(fields):
-        place = tree
+        place, is_new = tree, True
         for name in path:
-            place = place.setdefault(name, {})
-        place["."] = {}
-    return _written(tree)
-
-
-def _written(tree: dict[str, Any]) -> dict[str, Any]:
-    """Fields without anything below are empty; the mark of the others comes first."""
-    if set(tree) == {"."}:
-        return {}
-    mark: dict[str, Any] = {".": {}} if "." in tree else {}
-    return mark | {name: _written(below) for name, below in tree.items() if name != "."}
+            below = place.get(name)
+            if below is None:
+                if not place and not is_new:
+                    place["."] = {}  # it is in the set itself, and now something below it as well
+                below = place[name] = {}
+                is_new = True
+            else:
+                is_new = False
+            place = below
+    _remember(tree, fields, is_ours=True)
+    return tree
 
 
 def written_path(path: Path) -> str:
@@ -165,23 +202,43 @@ class _Comparison:
     def compare(self, one: Any, other: Any, shape: Shape, path: Path) -> None:
         if one is other:
             return
-        atoms = {shape.atom(value) for value in (one, other) if value is not ABSENT}
-        if len(atoms) > 1 or self._whole(one, other, shape, *atoms):
-            if one is ABSENT:
-                self._mark(self.added, path)
-            elif other is ABSENT:
-                self._mark(self.removed, path)
-            elif not same_value(one, other):
+        if one is ABSENT:
+            self._alone(other, shape, path, self.added)
+            return
+        if other is ABSENT:
+            self._alone(one, shape, path, self.removed)
+            return
+        kind = type(one)
+        if kind is type(other) and kind is not list and not (kind is dict and (one or other)):
+            if one != other:
                 self._mark(self.modified, path)
             return
-        if atoms == {"map"}:
+        atoms = {shape.atom(one), shape.atom(other)}
+        if len(atoms) > 1 or self._whole(one, other, shape, *atoms):
+            if not same_value(one, other):
+                self._mark(self.modified, path)
+        elif atoms == {"map"}:
             self._maps(_map(one), _map(other), shape, path)
         else:
             self._lists(one, other, shape, path)
-        if one is ABSENT:
-            self._mark(self.added, path)
-        elif other is ABSENT:
-            self._mark(self.removed, path)
+
+    def _alone(self, value: Any, shape: Shape, path: Path, fields: set[Path]) -> None:
+        """A value that the other document does not have: all fields in it, and its own."""
+        atom = shape.atom(value)
+        if not self._whole(value, ABSENT, shape, atom):
+            if atom == "map":
+                for name, below in _map(value).items():
+                    key, child = shape.step(name)
+                    self._alone(below, child, (*path, key), fields)
+            else:
+                for known, same in indexed(value if isinstance(value, list) else (), shape)[0].items():
+                    here = (*path, known)
+                    if len(same) == 1:
+                        self._alone(same[0], shape.items, here, fields)
+                    else:
+                        fields.add(here)
+        if path:
+            fields.add(path)
 
     @staticmethod
     def _whole(one: Any, other: Any, shape: Shape, atom: str) -> bool:
@@ -196,9 +253,15 @@ class _Comparison:
             fields.add(path)
 
     def _maps(self, one: Mapping[str, Any], other: Mapping[str, Any], shape: Shape, path: Path) -> None:
-        for name in {**one, **other}:
-            child = shape.child(name) or ANYTHING
-            self.compare(one.get(name, ABSENT), other.get(name, ABSENT), child, (*path, "f:" + name))
+        for name, new in other.items():
+            old = one.get(name, ABSENT)
+            if old is not new:
+                key, child = shape.step(name)
+                self.compare(old, new, child, (*path, key))
+        for name, old in one.items():
+            if name not in other:
+                key, child = shape.step(name)
+                self._alone(old, child, (*path, key), self.removed)
 
     def _lists(self, one: Any, other: Any, shape: Shape, path: Path) -> None:
         before, _ = indexed(one if isinstance(one, list) else (), shape)

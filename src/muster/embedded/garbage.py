@@ -1,133 +1,180 @@
-"""What happens by itself: dependents follow their owners, namespaces end with their content, definitions get served."""
+"""What happens by itself: dependents follow their owners, namespaces end with their content."""
 
-from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
-from muster.embedded import applying, objects
-from muster.embedded.core import Core, Document, Target
+from muster.embedded import objects
+from muster.embedded.core import DEFINITIONS, Core, Document, Target
 from muster.embedded.deleting import FOREGROUND, ORPHAN, Deletion, delete, release
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Refused
-from muster.embedded.store import Change, Key
+from muster.embedded.store import DELETED, Change, Key
 
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 NAMESPACES = "namespaces"
 # Each round can only set off what hangs one level deeper; more levels than anybody stacks.
 MOST_ROUNDS = 50
 
 
 class Due:
-    """Knows after each change whether there is anything to collect, so that most writes cost nothing."""
+    """Follows every change, and knows what there is to do about it, so that most writes cost nothing.
+
+    Who owns whom is kept by uid: an owner that goes names its dependents, and nobody looks at anything else.
+    """
 
     def __init__(self, core: Core) -> None:
         self.definitions = True
         self.namespaces = False
-        self.owners = False
-        self._alive: set[str] = set()
-        self._owned: Counter[str] = Counter()
-        for resource in _kinds(core).values():
-            for document in core.store.list(resource.stored).items:
-                self._alive.add(document["metadata"]["uid"])
-                self._owned.update(_owners(document))
-                self._look(Key(resource.stored, document["metadata"].get("namespace") or "", ""), document)
-        self._leaving = {one["metadata"]["name"] for one in core.store.list(NAMESPACES).items if _is_leaving(one)}
+        # Where objects are, by uid; the dependents of each owner; who may have lost one; who may let go of dependents.
+        self._places: dict[str, Key] = {}
+        self._dependents: dict[str, dict[Key, None]] = {}
+        self._losing: dict[Key, None] = {}
+        self._letting_go: dict[Key, None] = {}
+        # Who has an owner of a kind that nobody serves; whose deletion somebody objected to.
+        self._unknown: dict[Key, None] = {}
+        self._refused: dict[Key, None] = {}
+        # Namespaces and definitions on their way out: each change below them counts.
+        self._leaving: set[str] = set()
+        self._ending: set[str] = set()
+        found = [
+            (Key(resource, one["metadata"].get("namespace") or "", one["metadata"]["name"]), one)
+            for resource in core.store.resources()
+            for one in core.store.list(resource).items
+        ]
+        self._places = {one["metadata"]["uid"]: key for key, one in found}
+        for key, one in found:
+            self._appeared(key, one)
         core.store.subscribe(self.changed)
 
     def changed(self, change: Change) -> None:
         """Take in a change."""
-        key, document = change.key, change.document
-        uid = document["metadata"]["uid"]
-        self._owned.subtract(_owners(change.before or {}))
-        if change.type == "DELETED":
-            self._alive.discard(uid)
-            self.owners |= self._owned[uid] > 0
+        key, document, before = change.key, change.document, change.before
+        if self._refused:
+            self._losing.update(self._refused)
+            self._refused.clear()
+        if before is not None and (references := _references(before)):
+            self._disappeared(key, references, document if change.type != DELETED else None)
+        if change.type == DELETED:
+            uid = document["metadata"]["uid"]
+            self._places.pop(uid, None)
+            self._losing.update(self._dependents.get(uid) or {})
             if key.resource == NAMESPACES:
                 self._leaving.discard(key.name)
+            elif key.resource == DEFINITIONS:
+                self._ending.discard(key.name)
         else:
-            self._alive.add(uid)
-            self._owned.update(_owners(document))
-            self.owners |= any(owner not in self._alive for owner in _owners(document))
-            self._look(key, document)
-        if key.resource == NAMESPACES and _is_leaving(document) and change.type != "DELETED":
-            self._leaving.add(key.name)
-            self.namespaces = True
+            self._appeared(key, document)
         self.namespaces |= key.namespace in self._leaving
-        self.definitions |= key.resource == DEFINITIONS
+        self.definitions |= key.resource == DEFINITIONS or key.resource in self._ending
 
-    def _look(self, key: Key, document: Document) -> None:
-        held = document["metadata"].get("finalizers") or ()
-        self.owners |= _is_leaving(document) and (FOREGROUND in held or ORPHAN in held)
-        # Who waits for its dependents is looked at again whenever one of them moves.
-        self.owners |= any(one.get("blockOwnerDeletion") for one in _references(document)) and _is_leaving(document)
+    def _appeared(self, key: Key, document: Document) -> None:
+        metadata = document["metadata"]
+        self._places[metadata["uid"]] = key
+        is_leaving = metadata.get("deletionTimestamp") is not None
+        for one in metadata.get("ownerReferences") or ():
+            uid = one.get("uid") or ""
+            self._dependents.setdefault(uid, {})[key] = None
+            if uid not in self._places:
+                if key not in self._unknown:
+                    self._losing[key] = None
+            elif is_leaving and one.get("blockOwnerDeletion"):
+                self._letting_go[self._places[uid]] = None
+        if is_leaving:
+            held = metadata.get("finalizers") or ()
+            if FOREGROUND in held or ORPHAN in held:
+                self._letting_go[key] = None
+            if key.resource == NAMESPACES:
+                self._leaving.add(key.name)
+                self.namespaces = True
+            elif key.resource == DEFINITIONS:
+                self._ending.add(key.name)
+
+    def _disappeared(self, key: Key, references: list[Document], now: Document | None) -> None:
+        """Its owners are known anew; who waited for it is looked at again."""
+        if now is not None and _references(now) is references:
+            return
+        self._unknown.pop(key, None)
+        for one in references:
+            uid = one.get("uid") or ""
+            below = self._dependents.get(uid)
+            if below is not None:
+                below.pop(key, None)
+                if not below:
+                    del self._dependents[uid]
+            if uid in self._places:
+                self._letting_go[self._places[uid]] = None
 
     def any(self) -> bool:
         """Whether there is anything to do."""
-        return self.definitions or self.namespaces or self.owners
+        return self.definitions or self.to_collect()
 
+    def to_collect(self) -> bool:
+        """Whether there is anything for `collect`."""
+        return self.namespaces or bool(self._losing or self._letting_go)
 
-def _is_leaving(document: Document) -> bool:
-    return bool(document["metadata"].get("deletionTimestamp"))
+    def served_anew(self) -> None:
+        """Kinds came or went: an owner that nobody could know may be known now."""
+        self._losing.update(self._unknown)
+        self._unknown.clear()
+
+    # What there is to do.
+
+    def each(self, collect: "Collect") -> None:
+        """Let everything be looked at that is due now. What fails stays due."""
+        if self.namespaces:
+            self.namespaces = False
+            try:
+                collect.namespaces()
+            except BaseException:
+                self.namespaces = True
+                raise
+        for queue, look in ((self._letting_go, collect.let_go), (self._losing, collect.lose)):
+            for key in list(queue):
+                del queue[key]
+                try:
+                    look(key)
+                except BaseException:
+                    queue[key] = None
+                    raise
+
+    def dependents(self, uid: str) -> list[Key]:
+        """Who names this owner."""
+        return list(self._dependents.get(uid) or ())
+
+    def place(self, uid: str) -> Key | None:
+        """Where an object is."""
+        return self._places.get(uid)
+
+    def nobody_knows(self, key: Key) -> None:
+        """An owner of this one is of a kind that is not served."""
+        self._unknown[key] = None
+
+    def was_refused(self, key: Key) -> None:
+        """Somebody objects (a review); it is tried again after the next write."""
+        self._refused[key] = None
 
 
 def _references(document: Document) -> list[Document]:
-    return (document.get("metadata") or {}).get("ownerReferences") or []
+    return document["metadata"].get("ownerReferences") or []
 
 
-def _owners(document: Document) -> list[str]:
-    return [one.get("uid") or "" for one in _references(document)]
+class Collect(NamedTuple):
+    """What is done about each thing that is due."""
+
+    namespaces: Callable[[], None]
+    let_go: Callable[[Key], None]
+    lose: Callable[[Key], None]
 
 
-def collect(core: Core, due: Due | None = None) -> int:
+def collect(core: Core, due: Due) -> int:
     """Delete what has lost its owners or its namespace, and let go what waited for its dependents; how many writes."""
     start = core.store.revision
+    what = Collect(partial(_end_namespaces, core), partial(_let_go, core, due), partial(_lose, core, due))
     for _ in range(MOST_ROUNDS):
-        before = core.store.revision
-        namespaces, owners = (due.namespaces, due.owners) if due else (True, True)
-        if due:
-            due.namespaces = due.owners = False
-        if namespaces:
-            _end_namespaces(core)
-        if owners:
-            _follow_owners(core)
-        if core.store.revision == before and not (due and due.any()):
+        due.each(what)
+        if not due.to_collect():
             break
     return core.store.revision - start
-
-
-def establish(core: Core, definition: Document) -> Document:
-    """Write into a definition that its kind is served."""
-    status = definition.get("status") or {}
-    wanted = dict(definition["spec"]["names"])
-    conditions = status.get("conditions") or []
-    if conditions and status.get("acceptedNames") == wanted:
-        return definition
-    now = core.now()
-    conditions = [
-        _true("NamesAccepted", "NoConflicts", "no conflicts found", now),
-        _true("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
-    ]
-    new = {**definition, "status": {**status, "conditions": conditions, "acceptedNames": wanted}}
-    resource = core.kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-    assert resource
-    new = applying.updated(
-        definition,
-        new,
-        manager="kube-apiserver",
-        operation="Update",
-        schema=resource.schema,
-        time=now,
-        subresource="status",
-    )
-    key = Key(DEFINITIONS, "", definition["metadata"]["name"])
-    return core.store.replace(key, new, definition["metadata"]["resourceVersion"])
-
-
-def _true(kind: str, reason: str, message: str, now: str) -> Document:
-    return {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
-
-
-def _kinds(core: Core) -> dict[str, Resource]:
-    """One resource for each kind of document that is stored."""
-    return {one.stored: one for one in core.kinds if "list" in one.verbs and not (one.plural == "events" and one.group)}
 
 
 def _target(resource: Resource, document: Document) -> Target:
@@ -135,19 +182,13 @@ def _target(resource: Resource, document: Document) -> Target:
     return Target(resource, metadata.get("namespace") or "", metadata["name"])
 
 
-def _delete(core: Core, resource: Resource, document: Document, policy: str = "Background") -> None:
+def _delete(core: Core, resource: Resource, document: Document, policy: str = "Background") -> bool:
+    """Whether nobody objects."""
     try:
         delete(core, _target(resource, document), Deletion(policy=policy, uid=document["metadata"]["uid"]))
     except Refused:
-        # Somebody objects (a review); it is tried again after the next write.
-        return
-
-
-def end_definition(core: Core, name: str) -> None:
-    """Objects of a kind that is no longer defined go with it, whatever holds them."""
-    for document in core.store.list(name).items:
-        metadata = document["metadata"]
-        core.store.remove(Key(name, metadata.get("namespace") or "", metadata["name"]))
+        return False
+    return True
 
 
 def _end_namespaces(core: Core) -> None:
@@ -171,73 +212,79 @@ def _end_namespaces(core: Core) -> None:
             core.store.remove(Key(NAMESPACES, "", name))
 
 
-def _follow_owners(core: Core) -> None:
-    kinds = _kinds(core)
-    everything = [(resource, one) for resource in kinds.values() for one in core.store.list(resource.stored).items]
-    alive = {one["metadata"]["uid"]: one for _, one in everything}
-    dependents: dict[str, list[tuple[Resource, Document]]] = {}
-    for resource, one in everything:
-        for owner in one["metadata"].get("ownerReferences") or ():
-            dependents.setdefault(owner.get("uid", ""), []).append((resource, one))
-    for resource, one in everything:
-        _let_go(core, resource, one, dependents.get(one["metadata"]["uid"], []))
-    for resource, one in everything:
-        _lose(core, kinds, resource, one, alive)
+def _found(core: Core, key: Key) -> tuple[Resource, Document] | None:
+    """An object that is still there."""
+    resource, document = core.kinds.kept.get(key.resource), core.store.get(key)
+    return (resource, document) if resource is not None and document is not None else None
 
 
-def _let_go(core: Core, resource: Resource, owner: Document, below: list[tuple[Resource, Document]]) -> None:
+def _let_go(core: Core, due: Due, key: Key) -> None:
     """An owner that waits for its dependents, or that leaves them behind."""
+    found = _found(core, key)
+    if found is None:
+        return
+    resource, owner = found
     held = owner["metadata"].get("finalizers") or ()
     if not owner["metadata"].get("deletionTimestamp") or not (FOREGROUND in held or ORPHAN in held):
         return
     uid = owner["metadata"]["uid"]
+    below = due.dependents(uid)
     if ORPHAN in held:
-        for kind, one in below:
-            _disown(core, kind, one, {uid})
+        for one in below:
+            _disown(core, one, {uid})
         release(core, resource, owner, ORPHAN)
         return
-    blocking = 0
-    for kind, one in below:
-        references = one["metadata"].get("ownerReferences") or ()
-        if not one["metadata"].get("deletionTimestamp"):
-            _delete(core, kind, one, "Foreground")
-        there = core.store.get(_target(kind, one).key) is not None
-        blocking += there and any(each.get("uid") == uid and each.get("blockOwnerDeletion") for each in references)
-    if not blocking:
+    if not sum(_blocks(core, one, uid) for one in below):
         release(core, resource, owner, FOREGROUND)
 
 
-def _lose(
-    core: Core, kinds: dict[str, Resource], resource: Resource, one: Document, alive: dict[str, Document]
-) -> None:
+def _blocks(core: Core, key: Key, uid: str) -> bool:
+    """Whether a dependent, told to go, still holds its owner."""
+    found = _found(core, key)
+    if found is None:
+        return False
+    resource, one = found
+    if not one["metadata"].get("deletionTimestamp"):
+        _delete(core, resource, one, "Foreground")
+    if core.store.get(key) is None:
+        return False
+    return any(each.get("uid") == uid and each.get("blockOwnerDeletion") for each in _references(one))
+
+
+def _lose(core: Core, due: Due, key: Key) -> None:
     """A dependent whose owners are all gone goes too; one that keeps an owner forgets those that are gone."""
-    references = one["metadata"].get("ownerReferences") or ()
+    found = _found(core, key)
+    if found is None:
+        return
+    resource, one = found
+    references = _references(one)
     if not references or one["metadata"].get("deletionTimestamp"):
         return
-    gone = {each.get("uid", "") for each in references if not _is_there(core, kinds, one, each, alive)}
+    gone = {each.get("uid", "") for each in references if not _is_there(core, due, key, each)}
     if len(gone) == len(references):
-        _delete(core, resource, one)
+        if not _delete(core, resource, one):
+            due.was_refused(key)
     elif gone:
-        _disown(core, resource, one, gone)
+        _disown(core, key, gone)
 
 
-def _is_there(
-    core: Core, kinds: dict[str, Resource], one: Document, reference: Document, alive: dict[str, Document]
-) -> bool:
+def _is_there(core: Core, due: Due, key: Key, reference: Document) -> bool:
     """Whether an owner is there; kinds that are not served here count as there, as nobody could tell."""
-    found = alive.get(reference.get("uid", ""))
-    if found is not None:
-        space = found["metadata"].get("namespace") or ""
-        return space in ("", one["metadata"].get("namespace") or "")
+    place = due.place(reference.get("uid", ""))
+    if place is not None:
+        return place.namespace in ("", key.namespace)
     owner = core.kinds.of(reference.get("apiVersion", ""), reference.get("kind", ""))
-    return owner is None or owner.stored not in kinds
+    if owner is None or owner.stored not in core.kinds.kept:
+        due.nobody_knows(key)
+        return True
+    return False
 
 
-def _disown(core: Core, resource: Resource, one: Document, uids: set[str]) -> None:
-    current = core.store.get(_target(resource, one).key)
+def _disown(core: Core, key: Key, uids: set[str]) -> None:
+    current = core.store.get(key)
     if current is None:
         return
-    kept = [each for each in current["metadata"].get("ownerReferences") or () if each.get("uid") not in uids]
+    kept = [each for each in _references(current) if each.get("uid") not in uids]
     new = objects.with_metadata(current, ownerReferences=kept or None)
     if not objects.same(current, new):
-        core.store.replace(_target(resource, one).key, new, current["metadata"]["resourceVersion"])
+        core.store.replace(key, new, current["metadata"]["resourceVersion"])

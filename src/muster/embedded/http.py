@@ -6,6 +6,7 @@ import datetime
 import secrets
 import ssl
 import tempfile
+import traceback
 from pathlib import Path
 
 from aiohttp import web
@@ -14,22 +15,36 @@ from muster.embedded.exchange import Answer, Request, Said, answer, failure
 from muster.embedded.identity import LOOPBACK, Authority, Pair, certified, kubeconfig, write
 from muster.embedded.reading import Watch
 from muster.embedded.server import MAX_BODY_BYTES, Server
+from muster.telemetry import SILENT, Log
 
 ADMIN = "admin"
 # How long a watch lives when its client does not say, and how often it is told how far it is.
 WATCH_S, BOOKMARK_S = 1800.0, 60.0
+# How much longer a client may take to read the rest, and how many events it is sent at once.
+SLOW_S, MOST_EVENTS = 30.0, 100
+MOST_WATCHES = 1000
 
 
 class Serving:
     """An embedded server that listens: `async with Serving(server) as serving`, then `serving.url`."""
 
-    def __init__(self, server: Server, *, port: int = 0, bookmark_s: float = BOOKMARK_S) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        port: int = 0,
+        bookmark_s: float = BOOKMARK_S,
+        most_watches: int = MOST_WATCHES,
+        log: Log = SILENT,
+    ) -> None:
         self.server = server
+        self._log = log
         self.url = ""
         self.token = secrets.token_urlsafe(32)
         self.authority = Authority(datetime.datetime.now(datetime.UTC))
         self._port = port
         self._bookmark_s = bookmark_s
+        self._most_watches = most_watches
         self._watches: list[tuple[Watch, asyncio.Event]] = []
         self._runner: web.AppRunner | None = None
 
@@ -44,7 +59,11 @@ class Serving:
         """Listen."""
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        logger = self._log.as_logger("embedded")
+        # A watch whose client has gone ends then, and not with the next event.
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=logger, shutdown_timeout=0.5, handler_cancellation=True
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, LOOPBACK, self._port, ssl_context=_tls(self.authority))
         await site.start()
@@ -66,6 +85,11 @@ class Serving:
         entry = {"token": self.token} if user == ADMIN else certified(self.authority.client(user))
         return write(path, kubeconfig(self.url, self.authority.pem, entry, namespace))
 
+    @property
+    def watches(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
     # Requests.
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -80,9 +104,15 @@ class Serving:
         query = {name: request.query[name] for name in request.query}
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Request(request.method, request.path, query, headers, body, user)
-        if self.server.is_watch(asked):
-            return await self._watch(request, asked)
-        return _sent(self.server.handle(asked))
+        try:
+            if self.server.is_watch(asked):
+                return await self._watch(request, asked)
+            return _sent(self.server.handle(asked))
+        except Exception as defect:
+            # One request that nobody foresaw is one answer; the others go on.
+            error = f"{type(defect).__name__}: {defect}"
+            self._log.error("a request failed", method=asked.method, path=asked.path, error=error, where=_where(defect))
+            return _sent(answer(500, failure(Said(500, "InternalError", f"Internal error occurred: {error}"))))
 
     def _user(self, request: web.Request) -> str:
         """Who a client is: by its certificate, or by the token; nobody without."""
@@ -98,6 +128,10 @@ class Serving:
         return ""
 
     async def _watch(self, request: web.Request, asked: Request) -> web.StreamResponse:
+        if len(self._watches) >= self._most_watches:
+            said = f"too many watches: {self._most_watches} are open already; end one"
+            busy = answer(429, failure(Said(429, "TooManyRequests", said, {"retryAfterSeconds": 1})))
+            return _sent(busy._replace(headers=(*busy.headers, ("Retry-After", "1"))))
         woken = asyncio.Event()
         watch = self.server.watch(asked, woken.set)
         if isinstance(watch, Answer):
@@ -107,11 +141,16 @@ class Serving:
         open_watch = (watch, woken)
         self._watches.append(open_watch)
         try:
-            # A client that has gone ends its watch; nobody else cares.
-            with contextlib.suppress(ConnectionResetError):
+            # A client that has gone ends its watch, as does one that takes nothing until the end of its time.
+            with contextlib.suppress(ConnectionResetError, TimeoutError):
                 await stream.prepare(request)
-                await self._follow(stream, watch, woken)
-                await stream.write_eof()
+                async with asyncio.timeout((watch.timeout_s or WATCH_S) + SLOW_S):
+                    await self._follow(stream, watch, woken)
+                    await stream.write_eof()
+        except Exception as defect:
+            # The answer has begun: all that is left is to end it.
+            said = f"{type(defect).__name__}: {defect}"
+            self._log.error("a watch failed", path=asked.path, error=said, where=_where(defect))
         finally:
             self._watches.remove(open_watch)
             watch.close()
@@ -122,8 +161,10 @@ class Serving:
         end = loop.time() + (watch.timeout_s or WATCH_S)
         while True:
             woken.clear()
-            for event in watch.read():
-                await stream.write(event)
+            # Only so much is taken at once: what a slow client does not take waits in the history of the store, and
+            # when that is forgotten the watch ends with 410.
+            while events := watch.read(MOST_EVENTS):
+                await stream.write(b"".join(events))
             if watch.ended or loop.time() >= end:
                 return
             try:
@@ -133,6 +174,12 @@ class Serving:
                 mark = watch.bookmark()
                 if mark is not None:
                     await stream.write(mark)
+
+
+def _where(defect: BaseException) -> str:
+    """The place in our code where it went wrong, for the log."""
+    place = traceback.extract_tb(defect.__traceback__)[-1]
+    return f"{Path(place.filename).name}:{place.lineno} {place.name}"
 
 
 def _sent(found: Answer) -> web.Response:

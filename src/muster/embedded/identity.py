@@ -18,6 +18,8 @@ LIVES = datetime.timedelta(days=365)
 # Clocks differ: a certificate is valid from a little before it was made.
 SKEW = datetime.timedelta(hours=1)
 LOOPBACK = "127.0.0.1"
+# What cluster, user and context are called in a kubeconfig.
+NAME = "muster-embedded"
 
 
 class Pair(NamedTuple):
@@ -85,15 +87,14 @@ def _name(text: str) -> x509.Name:
 
 def kubeconfig(url: str, authority: bytes, user: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
     """A kubeconfig with one context; everything is in it, it needs no other file."""
-    name = "muster-embedded"
     coded = base64.b64encode(authority).decode()
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": name,
-        "clusters": [{"name": name, "cluster": {"server": url, "certificate-authority-data": coded}}],
-        "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}],
+        "current-context": NAME,
+        "clusters": [{"name": NAME, "cluster": {"server": url, "certificate-authority-data": coded}}],
+        "users": [{"name": NAME, "user": user}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}],
     }
 
 

@@ -5,13 +5,14 @@ is seen by anybody. Reopened, the store has the same documents, revisions and hi
 """
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from muster.embedded.store import DELETED, HISTORY, Change, Key, Store
+from muster.embedded.store import DELETED, HISTORY, Change, Key, Store, Unwritten
 from muster.errors import UsageError
 
 FORMAT = 1
@@ -32,20 +33,24 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT RO
 
 
 class Journal(Store):
-    """A store in a file. One process at a time: a second one is told so."""
+    """A store in a file. One process at a time: a second one is told so. Raises UsageError if the file is no good."""
 
     def __init__(self, path: Path, *, history: int = HISTORY) -> None:
         super().__init__(history=history)
         self.path = path
+        # SQLite writes files beside it, and says "disk I/O error" when it may not.
+        for place in (path, path.absolute().parent):
+            if place.exists() and not os.access(place, os.W_OK):
+                raise _unusable(path, sqlite3.OperationalError(f"{place} is readonly"))
         try:
             self._file = sqlite3.connect(path, isolation_level=None, timeout=1.0, check_same_thread=False)
         except sqlite3.Error as error:
-            raise UsageError(f"{path} can't hold the cluster: {error}", _hint(error)) from error
+            raise _unusable(path, error) from error
         try:
             self._open()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, msgspec.MsgspecError, KeyError) as error:
             self._file.close()
-            raise UsageError(f"{path} can't hold the cluster: {error}", _hint(error)) from error
+            raise _unusable(path, error) from error
 
     def close(self) -> None:
         """Let go of the file; everything is in it already."""
@@ -56,8 +61,10 @@ class Journal(Store):
         (mark,) = self._file.execute("PRAGMA application_id").fetchone()
         (version,) = self._file.execute("PRAGMA user_version").fetchone()
         (tables,) = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and (mark != MARK or version != FORMAT):
-            raise sqlite3.DatabaseError("it is a database of something else, or of another version of muster")
+        if tables and mark != MARK:
+            raise sqlite3.DatabaseError("it is a database of something else")
+        if tables and version != FORMAT:
+            raise sqlite3.DatabaseError(f"another version of muster wrote it (format {version}, this one has {FORMAT})")
         for pragma in ("journal_mode=WAL", "synchronous=FULL"):
             self._file.execute(f"PRAGMA {pragma}")
         if tables == 0:
@@ -69,6 +76,9 @@ class Journal(Store):
                 self._file.execute(f"PRAGMA application_id={MARK}")
                 self._file.execute(f"PRAGMA user_version={FORMAT}")
         self._load()
+        # A file that can't be written, or that somebody else has, is found out now and not with the first change.
+        with self._transaction():
+            self._count("revision", self.revision)
 
     def _load(self) -> None:
         decode = msgspec.json.decode
@@ -86,7 +96,7 @@ class Journal(Store):
     def _persist(self, change: Change) -> None:
         document = msgspec.json.encode(change.document)
         before = None if change.before is None else msgspec.json.encode(change.before)
-        with self._transaction():
+        with self._kept(), self._transaction():
             self._file.execute(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (change.revision, change.type, *change.key, document, before),
@@ -98,7 +108,7 @@ class Journal(Store):
             self._count("revision", change.revision)
 
     def _persist_compaction(self, revision: int) -> None:
-        with self._transaction():
+        with self._kept(), self._transaction():
             self._file.execute("DELETE FROM changes WHERE revision <= ?", (revision,))
             self._count("compacted", revision)
 
@@ -106,17 +116,43 @@ class Journal(Store):
         self._file.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, value))
 
     @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise Unwritten(f"the change could not be kept in {self.path}: {error}", _hint(str(error))) from error
+
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         self._file.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._file.execute("COMMIT")
         except BaseException:
-            self._file.execute("ROLLBACK")
+            # Some failures, such as a full disk, have taken it back already.
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
             raise
-        self._file.execute("COMMIT")
 
 
-def _hint(error: sqlite3.Error) -> str:
-    if "locked" in str(error):
-        return "another process uses it; end that one, or name another file"
+def _unusable(path: Path, error: Exception) -> UsageError:
+    said = str(error) if isinstance(error, sqlite3.Error) else "what is in it can't be read"
+    return UsageError(f"{path} can't hold the cluster: {said}", _hint(said))
+
+
+def _hint(said: str) -> str:
+    for word, hint in _HINTS.items():
+        if word in said:
+            return hint
     return "name another file, or one that does not exist yet"
+
+
+_HINTS = {
+    "locked": "another process uses it; end that one, or name another file",
+    "readonly": "give yourself the right to write it and its folder, or name another file",
+    "unable to open": "its folder must exist, and you must be allowed to write there",
+    "full": "make room on that disk, or name a file on another one",
+    "disk I/O error": "look after that disk, or name a file on another one",
+    "too big": "make room on that disk, or name a file on another one",
+    "another version": "name another file; what is in this one can be applied again from manifests",
+}

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
+
+import msgspec
 
 from muster.embedded.fields import structural
 from muster.embedded.schema import Check, Schema
@@ -50,31 +53,33 @@ class Resource:
     # For custom kinds: the columns of `kubectl get`, and the version in which objects are kept.
     columns: tuple[Document, ...] = ()
     storage_version: str = ""
+    # Whether it is the only version of its kind.
+    only: bool = True
     openapi: Document = field(default_factory=dict)
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """As documents say it: `apps/v1`, or `v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def stored(self) -> str:
         """The name under which the store keeps its documents."""
         if self.plural == "events":
             return "events"
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def qualified(self) -> str:
         """As messages say it: `jobs.batch`, `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def has_status(self) -> bool:
         """Whether the status is written on its own."""
         return "status" in self.subresources
 
-    @property
+    @cached_property
     def path(self) -> str:
         """The folder of its group and version: `apis/batch/v1`."""
         return f"apis/{self.group}/{self.version}" if self.group else f"api/{self.version}"
@@ -221,6 +226,12 @@ def _built_in(row: _Row) -> Resource:
     )
 
 
+@cache
+def _all_built_in() -> tuple[Resource, ...]:
+    """The same in every server."""
+    return tuple(_built_in(row) for row in _TABLE)
+
+
 def custom(definition: Document, checks: Mapping[str, Check]) -> list[Resource]:
     """The resources that a CustomResourceDefinition adds: one for each version that it serves."""
     spec = definition["spec"]
@@ -255,10 +266,25 @@ def custom(definition: Document, checks: Mapping[str, Check]) -> list[Resource]:
                 list_kind=names.get("listKind") or f"{kind}List",
                 columns=tuple(version.get("additionalPrinterColumns") or _AGE),
                 storage_version=storage,
+                only=len(spec["versions"]) == 1,
                 openapi=openapi,
             )
         )
     return found
+
+
+# Resources of definitions that were seen before, by what they say: many servers have the same ones, one after another.
+_PREPARED: dict[tuple[bytes, int], tuple[Mapping[str, Check], list[Resource]]] = {}
+_MOST_PREPARED = 100
+
+
+def _prepared(definition: Document, checks: Mapping[str, Check]) -> list[Resource]:
+    key = msgspec.json.encode(definition["spec"]), id(checks)
+    if key not in _PREPARED:
+        if len(_PREPARED) >= _MOST_PREPARED:
+            _PREPARED.clear()
+        _PREPARED[key] = checks, custom(definition, checks)  # while they are kept, nobody else has their id()
+    return _PREPARED[key][1]
 
 
 _AGE: tuple[Document, ...] = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},)
@@ -268,9 +294,15 @@ class Kinds:
     """All resources that are served now."""
 
     def __init__(self) -> None:
-        self._built_in = [_built_in(row) for row in _TABLE]
+        self._built_in = _all_built_in()
         self._custom: dict[str, list[Resource]] = {}
+        # What definitions say, and since which revision they say so.
+        self._spec: dict[str, Document] = {}
+        self._since: dict[str, int] = {}
         self._by_path: dict[tuple[str, str, str], Resource] = {}
+        self._by_kind: dict[tuple[str, str], list[Resource]] = {}
+        # One resource for each kind of document that is stored, by the name under which it is.
+        self.kept: dict[str, Resource] = {}
         self._index()
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -280,19 +312,27 @@ class Kinds:
     def of(self, api_version: str, kind: str) -> Resource | None:
         """The resource of a document; with another version of its group if that one is not served."""
         group, _, version = api_version.rpartition("/")
-        found = [one for one in self if one.group == group and one.kind == kind and "get" in one.verbs]
+        found = self._by_kind.get((group, kind)) or []
         return next((one for one in found if one.version == version), found[0] if found else None)
+
+    def trusts(self, resource: Resource, document: Document) -> bool:
+        """Whether a document that is kept is as the schema of its kind says now, because it came in under it."""
+        since = self._since.get(resource.stored, 0)
+        return not resource.custom or (resource.only and int(document["metadata"]["resourceVersion"]) > since)
 
     def define(self, definition: Document, checks: Mapping[str, Check]) -> tuple[str, ...]:
         """Serve what a definition says; the warnings of its schemas."""
-        found = custom(definition, checks)
-        self._custom[definition["metadata"]["name"]] = found
-        self._index()
-        return tuple(dict.fromkeys(text for one in found for text in one.schema.warnings))
+        name, spec = definition["metadata"]["name"], definition["spec"]
+        if self._spec.get(name) is not spec:
+            self._custom[name], self._spec[name] = _prepared(definition, checks), spec
+            self._since[name] = int(definition["metadata"].get("resourceVersion") or 0)
+            self._index()
+        return tuple(dict.fromkeys(text for one in self._custom[name] for text in one.schema.warnings))
 
     def forget(self, name: str) -> None:
         """Serve a definition's resources no longer."""
         self._custom.pop(name, None)
+        self._spec.pop(name, None)
         self._index()
 
     def __iter__(self) -> Iterator[Resource]:
@@ -306,3 +346,12 @@ class Kinds:
     def _index(self) -> None:
         everything = [*self._built_in, *(one for more in self._custom.values() for one in more)]
         self._by_path = {(one.group, one.version, one.plural): one for one in everything}
+        self._by_kind = {}
+        for one in self._by_path.values():
+            if "get" in one.verbs:
+                self._by_kind.setdefault((one.group, one.kind), []).append(one)
+        self.kept = {
+            one.stored: one
+            for one in self._by_path.values()
+            if "list" in one.verbs and not (one.plural == "events" and one.group)
+        }

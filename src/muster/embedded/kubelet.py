@@ -8,7 +8,7 @@
 `step(now)` does what is due and says when something is due next. Nothing else makes time pass.
 """
 
-from muster.embedded.mirror import Caller, Document, Mirror, seconds
+from muster.embedded.mirror import Caller, Document, Mirror, Place, seconds
 from muster.embedded.objects import seconds_of, timestamp
 from muster.embedded.server import Server
 
@@ -17,46 +17,63 @@ _DONE = ("Succeeded", "Failed")
 
 
 class Kubelet:
-    """Acts for every node that exists and is not stopped."""
+    """Acts for every node that exists and is not stopped. Looks only at what changed, and at what is due."""
 
     def __init__(self, server: Server) -> None:
         self._caller = Caller(server, "kubelet")
-        self._pods = Mirror(server, "/api/v1/pods")
-        self._nodes = Mirror(server, "/api/v1/nodes")
-        # When a pod was first seen on its node, by uid: times in documents have whole seconds only.
-        self._since: dict[str, float] = {}
+        self._pods = Mirror(server, "pods")
+        self._nodes = Mirror(server, "nodes")
+        # When a pod was first seen on its node, with its uid: times in documents have whole seconds only.
+        self._since: dict[Place, tuple[str, float]] = {}
+        # When there is something to do for a pod; who has to be looked at once more, because a write was refused.
+        self._due: dict[Place, float] = {}
+        self._again: dict[Place, None] = {}
+
+    def close(self) -> None:
+        """Follow the server no longer."""
+        self._pods.close()
+        self._nodes.close()
 
     def step(self, now: float) -> float | None:
         """Do what is due; when something is due next, if anything is."""
-        self._nodes.refresh()
-        for node in self._nodes.objects.values():
-            self._register(node, now)
-        self._pods.refresh()
-        due: list[float] = []
-        for pod in list(self._pods.objects.values()):
-            at = self._act(pod, now) if self._is_ours(pod) else None
-            if at is not None:
-                due.append(at)
-        alive = {pod["metadata"]["uid"] for pod in self._pods.objects.values()}
-        self._since = {uid: at for uid, at in self._since.items() if uid in alive}
-        return min(due, default=None)
+        look, self._again = self._again, {}
+        for moved in self._nodes.look():
+            if moved.now is not None:
+                self._register(moved.now, now)
+            if _acts(moved.now) and not _acts(moved.before):
+                name = moved.place[1]
+                look |= {place: None for place, pod in self._pods.objects.items() if _node(pod) == name}
+        for moved in self._pods.look():
+            look[moved.place] = None
+            if moved.now is None:
+                self._since.pop(moved.place, None)
+        look |= {place: None for place, at in self._due.items() if at <= now}
+        for place in look:
+            pod, at = self._pods.objects.get(place), None
+            if pod is not None and _acts(self._nodes.objects.get(("", _node(pod)))):
+                at = self._act(place, pod, now)
+            if at is None:
+                self._due.pop(place, None)
+            else:
+                self._due[place] = at
+        return min(self._due.values(), default=None)
 
-    def _is_ours(self, pod: Document) -> bool:
-        node = self._nodes.objects.get(("", (pod.get("spec") or {}).get("nodeName") or ""))
-        return node is not None and (node["metadata"].get("annotations") or {}).get(STOPPED) != "stopped"
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do before the time that `step` named."""
+        return self._pods.is_current and self._nodes.is_current and not self._again
 
     def _register(self, node: Document, now: float) -> None:
         """A node that says nothing of itself is ready."""
         conditions = (node.get("status") or {}).get("conditions") or ()
-        stopped = (node["metadata"].get("annotations") or {}).get(STOPPED) == "stopped"
-        if stopped or any(one.get("type") == "Ready" for one in conditions):
+        if not _acts(node) or any(one.get("type") == "Ready" for one in conditions):
             return
         ready = _condition("Ready", True, now, "KubeletReady")
         ready["lastHeartbeatTime"] = ready.pop("lastProbeTime") or timestamp(now)
         path = f"/api/v1/nodes/{node['metadata']['name']}"
         self._caller.patch_status(path, node["metadata"]["uid"], {"conditions": [*conditions, ready]})
 
-    def _act(self, pod: Document, now: float) -> float | None:
+    def _act(self, place: Place, pod: Document, now: float) -> float | None:
         """What is due for a pod, and when the next thing is."""
         metadata, status = pod["metadata"], pod.get("status") or {}
         if metadata.get("deletionTimestamp"):
@@ -64,18 +81,25 @@ class Kubelet:
         if status.get("phase") in _DONE:
             return None
         said = metadata.get("annotations") or {}
-        first = self._since.setdefault(metadata["uid"], now)
-        start = first + (seconds(said.get(START)) or 0.0)
+        wait = seconds(said.get(START)) or 0.0
+        uid, first = self._since.get(place, ("", now))
+        if uid != metadata["uid"]:
+            # One that runs already was started before our time.
+            first = seconds_of(status["startTime"]) - wait if _runs(status) else now
+            self._since[place] = metadata["uid"], first
+        start = first + wait
         if status.get("phase") != "Running":
             if now < start:
                 return start
-            self._write(pod, self._running(pod, now))
+            running = self._running(pod, now)
+            self._write(place, pod, running)
+            pod = {**pod, "status": {**status, **running}}
         lasts = seconds(said.get(RUN))
         if lasts is None:
             return None
         if now < start + lasts:
             return start + lasts
-        self._write(pod, self._ended(pod, now, _code(said.get(EXIT))))
+        self._write(place, pod, self._ended(pod, now, _code(said.get(EXIT))))
         return None
 
     def _end(self, pod: Document, now: float) -> float | None:
@@ -84,12 +108,12 @@ class Kubelet:
         if now < at:
             return at
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
-        self._caller.send("DELETE", _path(pod), body)
+        self._caller.tell("DELETE", _path(pod), body)
         return None
 
-    def _write(self, pod: Document, status: Document) -> None:
-        self._caller.patch_status(_path(pod), pod["metadata"]["uid"], status)
-        pod["status"] = {**(pod.get("status") or {}), **status}
+    def _write(self, place: Place, pod: Document, status: Document) -> None:
+        if not self._caller.patch_status(_path(pod), pod["metadata"]["uid"], status):
+            self._again[place] = None
 
     def _running(self, pod: Document, now: float) -> Document:
         names = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -111,6 +135,19 @@ class Kubelet:
             "conditions": _changed(pod, *(_condition(name, False, now, why) for name in ("Ready", "ContainersReady"))),
             "containerStatuses": [_container(one, {"terminated": end}, False) for one in _containers(pod)],
         }
+
+
+def _acts(node: Document | None) -> bool:
+    """Whether there is a node, and somebody who acts there."""
+    return node is not None and (node["metadata"].get("annotations") or {}).get(STOPPED) != "stopped"
+
+
+def _node(pod: Document) -> str:
+    return (pod.get("spec") or {}).get("nodeName") or ""
+
+
+def _runs(status: Document) -> bool:
+    return status.get("phase") == "Running" and bool(status.get("startTime"))
 
 
 def _path(pod: Document) -> str:

@@ -6,6 +6,7 @@ Time, uids and randomness come in as parameters.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 Document = dict[str, Any]
@@ -20,7 +21,12 @@ LONGEST_BASE = 63 - SUFFIX_LENGTH
 
 def timestamp(seconds: float) -> str:
     """Seconds since 1970 as `2026-01-02T03:04:05Z`."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _timestamp(int(seconds))
+
+
+@lru_cache(maxsize=64)
+def _timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(seconds: float) -> str:
@@ -30,19 +36,22 @@ def micro_timestamp(seconds: float) -> str:
 
 def same_value(one: Any, other: Any) -> bool:
     """Whether two JSON values are the same: numbers by their value, and true is not 1."""
-    if one is other:
+    # What Python calls different is so; only what it calls equal needs a second look, for true and 1.
+    return one is other or (one == other and _same_kinds(one, other))
+
+
+def _same_kinds(one: Any, other: Any) -> bool:
+    """Whether values that are equal have their booleans in the same places."""
+    kind = type(one)
+    if kind is dict:
+        for key, value in one.items():
+            there = other[key]
+            if value is not there and not _same_kinds(value, there):
+                return False
         return True
-    if isinstance(one, dict):
-        if not isinstance(other, dict) or len(one) != len(other):
-            return False
-        return all(key in other and same_value(value, other[key]) for key, value in one.items())
-    if isinstance(one, list):
-        if not isinstance(other, list) or len(one) != len(other):
-            return False
-        return all(map(same_value, one, other))
-    if isinstance(one, bool) or isinstance(other, bool):
-        return False  # two equal booleans are one object
-    return bool(one == other)
+    if kind is list:
+        return all(map(_same_kinds, one, other))
+    return (kind is bool) is (type(other) is bool)
 
 
 def with_metadata(document: Document, **changes: Any) -> Document:

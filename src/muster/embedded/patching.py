@@ -14,6 +14,8 @@ from muster.embedded.strategic import strategic
 __all__ = ["Refused", "json_patch", "merge", "strategic"]
 
 MOST_OPERATIONS = 10_000
+# A few operations that copy what they copied before make more than any memory holds; and a path leads so deep.
+MOST_COPIED, DEEPEST = 100_000, 100
 _NOTHING: Any = object()
 
 
@@ -56,8 +58,14 @@ def json_patch(document: Document, operations: Any) -> Document:
         said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
         raise Refused(413, "RequestEntityTooLarge", said)
     patched: Any = document
+    copies = 0
     try:
         for operation in operations:
+            if operation.get("op") == "copy":
+                copies += _size(_found(patched, _pointer(operation, "from")), MOST_COPIED - copies)
+                if copies >= MOST_COPIED:
+                    said = f"the copies of a JSON patch may have {MOST_COPIED} values in all"
+                    raise Refused(413, "RequestEntityTooLarge", said)
             patched = _operated(patched, operation)
     except _DoesNotApply as error:
         # The real server keeps the reason to itself.
@@ -66,6 +74,20 @@ def json_patch(document: Document, operations: Any) -> Document:
         raise refused from error
     found: Document = patched
     return found
+
+
+def _size(value: Any, most: int) -> int:
+    """How many values are in a value; no more are counted than make a difference."""
+    count, level = 1, [value]
+    while level and count < most:
+        level = [
+            below
+            for one in level
+            if isinstance(one, dict | list)
+            for below in (one.values() if isinstance(one, dict) else one)
+        ]
+        count += len(level)
+    return count
 
 
 def _operated(document: Any, operation: Document) -> Any:
@@ -102,6 +124,8 @@ def _pointer(operation: Document, name: str) -> tuple[str, ...]:
         raise _DoesNotApply(f"operation missing {name} field")
     if not text:
         return ()
+    if text.count("/") > DEEPEST:
+        raise _DoesNotApply(f"a path of more than {DEEPEST} parts")
     # Whether the first character is a slash is not looked at, by the real server either.
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 

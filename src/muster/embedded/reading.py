@@ -1,16 +1,27 @@
 """Reading: one object, lists with their pages and selectors, and watches."""
 
-import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from muster.embedded import selectors
 from muster.embedded.core import Core, Document, Target, shown_as
-from muster.embedded.exchange import JSON, Request, Said, bad_request, expired, failure, not_found
+from muster.embedded.exchange import (
+    JSON,
+    Request,
+    Said,
+    bad_request,
+    expired,
+    failure,
+    not_found,
+)
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Refused
 from muster.embedded.store import Change, Gone
 from muster.embedded.tables import partial, partial_list, table
+from muster.embedded.versions import check_not_too_large, check_watch, is_number, revision_asked, version_of
 
 Match = Callable[[Document], bool]
 # Pages that are read of the store at once when a selector leaves out most.
@@ -20,11 +31,18 @@ _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter."
 )
+_FORGOTTEN = "The resourceVersion for the provided list is too old."
 
 
 def form_of(request: Request) -> str:
     """The form that a client accepts first of those that there are: a table, only metadata, or whole objects."""
-    for accepted in request.headers.get("accept", "").split(","):
+    accept = request.headers.get("accept", "")
+    return WHOLE if accept == JSON else _form_of(accept)
+
+
+@lru_cache(maxsize=256)
+def _form_of(accept: str) -> str:
+    for accepted in accept.split(","):
         kind, *parameters = (part.strip() for part in accepted.split(";"))
         said = dict(part.partition("=")[::2] for part in parameters)
         if kind not in (JSON, "*/*", "application/*", ""):
@@ -40,6 +58,9 @@ def form_of(request: Request) -> str:
 
 def get(core: Core, target: Target, request: Request) -> Document:
     """One object, in the form that is asked for."""
+    version = request.query.get("resourceVersion", "")
+    if version not in ("", "0"):
+        check_not_too_large(core, version_of(version))
     found = core.store.get(target.key)
     if found is None:
         raise not_found(target.resource, target.name)
@@ -62,7 +83,8 @@ def match_of(request: Request, resource: Resource, name: str = "") -> Match | No
     if request.query.get("labelSelector"):
         found.append(selectors.labels(request.query["labelSelector"]))
     if request.query.get("fieldSelector"):
-        found.append(selectors.fields(request.query["fieldSelector"], resource.stored))
+        # Events have other names in their newer group; documents are asked as they are stored.
+        found.append(selectors.fields(request.query["fieldSelector"], resource.qualified))
     if name:
         found.append(lambda document: document["metadata"]["name"] == name)
     if not found:
@@ -75,7 +97,8 @@ def listing(core: Core, target: Target, request: Request) -> Document:
     resource = target.resource
     limit = _number(request, "limit")
     matches = match_of(request, resource)
-    items, meta = _pages(core, target, matches, limit, request.query.get("continue", ""))
+    revision = revision_asked(core, request.query, limit)
+    items, meta = _pages(core, target, matches, limit, request.query.get("continue", ""), revision)
     shown = [shown_as(document, resource) for document in items]
     form = form_of(request)
     if form == TABLE:
@@ -101,16 +124,16 @@ def _number(request: Request, name: str) -> int:
 
 
 def _pages(
-    core: Core, target: Target, matches: Match | None, limit: int, token: str
+    core: Core, target: Target, matches: Match | None, limit: int, token: str, revision: int
 ) -> tuple[list[Document], dict[str, Any]]:
     space = target.namespace if target.resource.namespaced else ""
     found: list[Document] = []
     while True:
         ask = (limit - len(found)) if limit else 0
         try:
-            page = core.store.list(target.resource.stored, space, limit=ask, continue_=token)
+            page = core.store.list(target.resource.stored, space, limit=ask, continue_=token, revision=revision)
         except Gone as gone:
-            raise expired(_TOO_OLD) from gone
+            raise expired(_TOO_OLD if gone.continued else _FORGOTTEN) from gone
         except Refused as bad:
             raise bad_request(f"invalid continue token: {bad.message}") from bad
         found += page.items if matches is None else [one for one in page.items if matches(one)]
@@ -148,6 +171,7 @@ class Watch:
         self._unsubscribe = core.store.subscribe(self._changed)
 
     def _start(self, request: Request) -> None:
+        check_watch(request.query)
         version = request.query.get("resourceVersion", "")
         initial = request.query.get("sendInitialEvents", "").lower()
         self._revision = self._core.store.revision
@@ -160,28 +184,39 @@ class Watch:
             return
         if version in ("", "0"):
             return
-        if not version.isdigit():
+        if not is_number(version):
             said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
             raise Said(500, "", f"resourceVersion: {said}")
         self._revision = int(version)
 
-    def read(self) -> list[bytes]:
-        """The events since the last time."""
+    def read(self, most: int = 0) -> list[bytes]:
+        """The events since the last time; with `most`, those of so many changes, and the others the next time."""
         found, self._first = self._first, []
-        if self.ended:
-            return found
+        while not self.ended and not (found and most):
+            if not self._more(found, most):
+                break
+        return found
+
+    def _more(self, found: list[bytes], most: int) -> bool:
+        """Put the events of the next changes behind those that were found; whether there are still others."""
+        store = self._core.store
         try:
-            changes = self._core.store.since(self._revision, self._target.resource.stored, self._space)
+            changes = store.since(self._revision, self._target.resource.stored, self._space)
         except Gone:
             self.close()
-            said = expired(f"too old resource version: {self._revision} ({self._core.store.revision})")
-            return [*found, _line("ERROR", failure(said))]
+            said = expired(f"too old resource version: {self._revision} ({store.revision})")
+            found.append(_line("ERROR", failure(said)))
+            return False
+        up_to, is_cut = store.revision, 0 < most < len(changes)
+        if is_cut:
+            changes = changes[:most]
+            up_to = changes[-1].revision
         for change in changes:
             event = self._event(change)
             if event is not None:
                 found.append(event)
-        self._revision = max(self._revision, self._core.store.revision)
-        return found
+        self._revision = max(self._revision, up_to)
+        return is_cut
 
     def bookmark(self) -> bytes | None:
         """How far this watch has come, for clients that want to know."""
@@ -214,16 +249,18 @@ class Watch:
 
     def _encoded(self, kind: str, document: Document) -> bytes:
         shown = shown_as(document, self._target.resource)
+        if self._form == WHOLE:
+            # What is stored is encoded once for all watches.
+            body = self._core.encoded(document) if shown is document else msgspec.json.encode(shown)
+            return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
         if self._form in (PARTIAL, PARTIAL_LIST):
             return _line(kind, partial(shown))
-        if self._form == TABLE:
-            meta = {"resourceVersion": document["metadata"]["resourceVersion"]}
-            rows = table(self._target.resource, [shown], self._core.clock(), meta, self._include)
-            if self._headed:
-                rows["columnDefinitions"] = None
-            self._headed = True
-            return _line(kind, rows)
-        return _line(kind, shown)
+        meta = {"resourceVersion": document["metadata"]["resourceVersion"]}
+        rows = table(self._target.resource, [shown], self._core.clock(), meta, self._include)
+        if self._headed:
+            rows["columnDefinitions"] = None
+        self._headed = True
+        return _line(kind, rows)
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:
         resource = self._target.resource
@@ -239,4 +276,4 @@ class Watch:
 
 
 def _line(kind: str, document: Document) -> bytes:
-    return json.dumps({"type": kind, "object": document}, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return msgspec.json.encode({"type": kind, "object": document}) + b"\n"

@@ -18,7 +18,9 @@ class Cause(NamedTuple):
 
 
 class Refused(MusterError):
-    """A request cannot be granted: what a metav1.Status says of it."""
+    """A request cannot be granted: what a metav1.Status says of it. Warnings are shown beside it."""
+
+    warnings: Sequence[str] = ()
 
     def __init__(self, status: int, reason: str, message: str, causes: Sequence[Cause] = ()) -> None:
         super().__init__(message)

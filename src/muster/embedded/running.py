@@ -4,42 +4,76 @@ import asyncio
 from collections.abc import Callable
 
 from muster.embedded.kubelet import Kubelet
+from muster.embedded.orphans import Orphans
 from muster.embedded.server import Server
 from muster.embedded.workloads import Workloads
+from muster.telemetry import SILENT, Log
 
 # More rounds than any chain of causes is long; what still moves after them waits for the next step.
 MOST_ROUNDS = 100
+AFTER_FAILURE_S = 1.0
 
 
 class Running:
-    """The parts of a cluster that act by themselves."""
+    """The parts of a cluster that act by themselves, when `step` is called, and only then.
 
-    def __init__(self, server: Server) -> None:
+    `orphans_after_s`: pods on a node that is no longer there are deleted so much later, as the garbage collector of a
+    real cluster does after 40 s; without, nobody does it.
+    """
+
+    def __init__(self, server: Server, *, orphans_after_s: float | None = None) -> None:
         self.server = server
         self.kubelet = Kubelet(server)
         self.workloads = Workloads(server)
+        self.orphans = Orphans(server, orphans_after_s) if orphans_after_s is not None else None
+        self._due: float | None = None
 
     def step(self, now: float) -> float | None:
         """Let everything happen that happens now; when something is due next, if anything is."""
-        due: float | None = None
+        store = self.server.core.store
         for _ in range(MOST_ROUNDS):
-            before = self.server.core.store.revision
+            before = store.revision
             self.server.settle()
-            self.workloads.step(now)
-            due = self.kubelet.step(now)
-            if self.server.core.store.revision == before:
+            if self._is_idle(now):
                 break
-        return due
+            self.workloads.step(now)
+            due = [self.kubelet.step(now)]
+            if self.orphans is not None:
+                due.append(self.orphans.step(now))
+            self._due = min((at for at in due if at is not None), default=None)
+            if store.revision == before:
+                break
+        return self._due
+
+    def _is_idle(self, now: float) -> bool:
+        quiet = self.kubelet.is_idle and self.workloads.is_idle and (self.orphans is None or self.orphans.is_idle)
+        return quiet and (self._due is None or now < self._due)
+
+    def close(self) -> None:
+        """Follow the server no longer."""
+        self.kubelet.close()
+        self.workloads.close()
+        if self.orphans is not None:
+            self.orphans.close()
 
 
-async def keep_running(running: Running, clock: Callable[[], float], pause_s: float = 0.02) -> None:
-    """Step after every change and whenever something is due, until cancelled. `pause_s` lets changes gather."""
+async def keep_running(
+    running: Running, clock: Callable[[], float], pause_s: float = 0.02, *, log: Log = SILENT
+) -> None:
+    """Step after every change and whenever something is due, until cancelled. `pause_s` lets changes gather.
+
+    A step that fails (a full disk, a defect) is told to the log, and the next one comes.
+    """
     changed = asyncio.Event()
     unsubscribe = running.server.core.store.subscribe(lambda change: changed.set())
     try:
         while True:
             changed.clear()
-            due = running.step(clock())
+            try:
+                due = running.step(clock())
+            except Exception as error:
+                log.error("kubelet and controllers failed", error=f"{type(error).__name__}: {error}")
+                due = clock() + AFTER_FAILURE_S
             changed.clear()
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - clock())):

@@ -1,6 +1,6 @@
 """The scale subresource: how many replicas an object wants and has."""
 
-from muster.embedded import patching, writing
+from muster.embedded import intake, patching, writing
 from muster.embedded.columns import selector_text
 from muster.embedded.core import Core, Document, Options, Target
 from muster.embedded.exchange import Request, bad_request, conflict, not_found
@@ -33,7 +33,7 @@ def change_scale(core: Core, target: Target, request: Request, options: Options)
     if current is None:
         raise not_found(target.resource, target.name)
     shown = _scale_of(current)
-    value = writing.parse(request.body)
+    value = intake.parse(request.body)
     if request.method == "PATCH":
         is_json = request.headers.get("content-type", "").startswith("application/json-patch")
         value = patching.json_patch(shown, value) if is_json else patching.merge(shown, value)

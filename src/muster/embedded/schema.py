@@ -1,21 +1,23 @@
 """Schemas of kinds: which fields there are, which values they take, what they are when nobody says so."""
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
 
 from muster.embedded import fields, validation
-from muster.embedded.fieldsets import ABSENT, Fields
+from muster.embedded.fieldsets import ABSENT, NONE, Fields
 from muster.embedded.objects import Document
+from muster.embedded.places import Irregular, Place, cleaned, document_taken, is_fine, metadata_taken
 from muster.embedded.refusals import Cause
 from muster.embedded.shapes import Shape
 from muster.embedded.validation import Check
 
-__all__ = ["Cause", "Check", "Schema"]
+__all__ = ["NO_CHECKS", "Cause", "Check", "Schema"]
 
+_STATUS: Fields = frozenset({("f:status",)})
 _META = ("apiVersion", "kind", "metadata")
-_NO_CHECKS: Mapping[str, Check] = MappingProxyType({})
+NO_CHECKS: Mapping[str, Check] = MappingProxyType({})
 
 
 class Schema:
@@ -26,7 +28,7 @@ class Schema:
     nobody checks.
     """
 
-    def __init__(self, openapi: Document, *, checks: Mapping[str, Check] = _NO_CHECKS, status: bool = False) -> None:
+    def __init__(self, openapi: Document, *, checks: Mapping[str, Check] = NO_CHECKS, status: bool = False) -> None:
         metadata = (openapi.get("properties") or {}).get("metadata") or {}
         self.custom = "managedFields" not in (metadata.get("properties") or {})
         self.openapi = openapi
@@ -48,16 +50,34 @@ class Schema:
         return cls({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 
     @cached_property
+    def place(self) -> Place:
+        """The same, made ready to be walked fast."""
+        return Place(self.openapi)
+
+    @cached_property
+    def _ruled(self) -> frozenset[int]:
+        """The parts of the schema at or below which somebody checks a rule, by their id()."""
+        return frozenset(validation.ruled(self.openapi)) if self.checks else frozenset()
+
+    @cached_property
+    def _is_odd(self) -> bool:
+        """Whether it says something of what all kinds have, or allows for anything."""
+        common = ((self.openapi.get("properties") or {}).get(name) or {} for name in _META)
+        return any("properties" in one or "default" in one for one in common)
+
+    @cached_property
     def shape(self) -> Shape:
         """How documents of this kind merge."""
         return Shape(self._typed)
 
     def reset(self, subresource: str = "") -> Fields:
         """The fields that cannot be written through a door, and so are not owned by who comes through it."""
-        if not self.status:
-            return frozenset()
-        if subresource != "status":
-            return frozenset({("f:status",)}) if not subresource else frozenset()
+        if not self.status or subresource not in ("", "status"):
+            return NONE
+        return self._reset_of_status if subresource else _STATUS
+
+    @cached_property
+    def _reset_of_status(self) -> Fields:
         if self.custom:
             return frozenset({("f:metadata",), ("f:spec",)})
         return frozenset(
@@ -69,7 +89,27 @@ class Schema:
     def validate(self, document: Document, old: Document | None = None) -> list[Cause]:
         """All that is wrong with a document; what was so before is not blamed again."""
         before = ABSENT if old is None else old
+        if is_fine(document, self.place, before):
+            return validation.broken(document, self.openapi, before, self.checks, self._ruled) if self._ruled else []
         return validation.causes(document, self.openapi, before, self.checks)
+
+    def taken(self, document: Document, known: Document | None) -> Document | None:
+        """The document as it is kept: without unknown fields, in its typed form, a custom one with its defaults.
+
+        None if something is out of order: `prune` knows what. What it shares with `known` has been taken in before.
+        """
+        try:
+            if not self.custom:
+                return document_taken(document, self.place, known)
+            if self._is_odd:
+                return None
+            before = known or {}
+            metadata = metadata_taken(document.get("metadata"), frame(), before.get("metadata"))
+            bare = {name: below for name, below in document.items() if name not in _META}
+            new = cleaned(bare, self.place, {name: below for name, below in before.items() if name not in _META})
+            return {**{name: document[name] for name in document if name in _META}, "metadata": metadata, **new}
+        except Irregular:
+            return None
 
     def prune(self, document: Document) -> tuple[Document, list[str]]:
         """The document without the fields that the schema does not know, and the paths of these."""
@@ -89,6 +129,14 @@ class Schema:
             shape = shape.items if shape and shape.is_list and not shape.is_map else shape
             shape = shape.child(name) if shape else None
         return (shape.list_type, shape.keys) if shape else ("atomic", ())
+
+
+@cache
+def frame() -> Place:
+    """The place of the metadata of any kind."""
+    pod = fields.structural("v1", "Pod")
+    assert pod, "Pods are built in"
+    return Place(pod["properties"]["metadata"])
 
 
 def _with_metadata(openapi: Document) -> Document:

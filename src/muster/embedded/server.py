@@ -8,15 +8,16 @@ write unless it is told not to.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from muster.embedded import deleting, discovery, garbage, openapi, pods, protobuf, reading, writing
+from muster.embedded import defining, deleting, discovery, garbage, intake, openapi, pods, protobuf, reading, writing
 from muster.embedded.admission import DEFAULT_NAMESPACES
-from muster.embedded.core import Core, Document, Options, Review, Target, bad_options, options_of, shown_as
+from muster.embedded.core import DEFINITIONS, Core, Document, Options, Review, Target, bad_options, options_of, shown_as
 from muster.embedded.exchange import (
     JSON,
     Answer,
     Request,
     Said,
     answer,
+    bad_request,
     encode,
     failure,
     no_such_method,
@@ -28,8 +29,8 @@ from muster.embedded.kinds import Kinds, Resource
 from muster.embedded.reading import Watch
 from muster.embedded.refusals import Refused
 from muster.embedded.scaling import change_scale, scale
-from muster.embedded.schema import Check
-from muster.embedded.store import Store
+from muster.embedded.schema import NO_CHECKS, Check
+from muster.embedded.store import Store, Unwritten
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 HEALTH = ("healthz", "livez", "readyz")
@@ -49,7 +50,7 @@ class Server:
         reviews: Sequence[Review] = (),
         eager: bool = True,
     ) -> None:
-        self.core = Core(store, Kinds(), clock, new_uid, suffix, checks or {}, reviews)
+        self.core = Core(store, Kinds(), clock, new_uid, suffix, checks or NO_CHECKS, reviews)
         self.address = "127.0.0.1"
         self._eager = eager
         self._defined: dict[str, str] = {}
@@ -73,25 +74,29 @@ class Server:
         """Let everything happen that happens by itself after writes."""
         if not self._due.any():
             return
-        if self._due.definitions:
-            self._define()
-        garbage.collect(self.core, self._due)
-        if self._due.definitions:
-            self._define()
+        for _ in range(garbage.MOST_ROUNDS):
+            if self._due.definitions:
+                self._define()
+            garbage.collect(self.core, self._due)
+            if not self._due.any():
+                break
 
     def _define(self) -> None:
         """Serve the kinds that are defined now, and say so in their definitions."""
-        found = {one["metadata"]["name"]: one for one in self.core.store.list(garbage.DEFINITIONS).items}
+        self._due.definitions = False
+        found = {one["metadata"]["name"]: one for one in self.core.store.list(DEFINITIONS).items}
         for name in [name for name in self._defined if name not in found]:
-            garbage.end_definition(self.core, name)
+            defining.end_definition(self.core, name)
             self.core.kinds.forget(name)
             del self._defined[name]
         for name, definition in found.items():
             version = definition["metadata"]["resourceVersion"]
             if self._defined.get(name) != version:
                 self.core.kinds.define(definition, self.core.checks)
-                self._defined[name] = garbage.establish(self.core, definition)["metadata"]["resourceVersion"]
-        self._due.definitions = False
+                self._defined[name] = defining.establish(self.core, definition)["metadata"]["resourceVersion"]
+            if definition["metadata"].get("deletionTimestamp"):
+                defining.finish(self.core, definition)
+        self._due.served_anew()
 
     # Requests.
 
@@ -107,13 +112,14 @@ class Server:
             found = self._static(request)
             if found is None:
                 found = self._resources(request)
+            if self._eager and request.method != "GET":
+                self.settle()
         except Refused as refused:
-            found = answer(refused.status, failure(refused))
-            seconds = found.json().get("details", {}).get("retryAfterSeconds")
-            if seconds or refused.status == 429:
-                found = found._replace(headers=(*found.headers, ("Retry-After", str(seconds or 1))))
-        if self._eager and request.method != "GET":
-            self.settle()
+            return _refusal(refused)
+        except Unwritten as lost:
+            return _refusal(Said(500, "InternalError", f"Internal error occurred: {lost.message}"))
+        except RecursionError:
+            return _refusal(bad_request("the object is nested too deep"))
         return found
 
     def watch(self, request: Request, wake: Callable[[], None] = lambda: None) -> Watch | Answer:
@@ -124,7 +130,7 @@ class Server:
                 raise no_such_path()
             return Watch(self.core, target, request, wake)
         except Refused as refused:
-            return answer(refused.status, failure(refused))
+            return _refusal(refused)
 
     @staticmethod
     def is_watch(request: Request) -> bool:
@@ -136,7 +142,10 @@ class Server:
     def _static(self, request: Request) -> Answer | None:
         """What is no resource: health, version, discovery, OpenAPI."""
         kinds, accept = self.core.kinds, request.headers.get("accept", "")
-        parts = [part for part in request.path.split("/") if part]
+        parts = request.path.strip("/").split("/")
+        if len(parts) > 3 and parts[0] in ("api", "apis") and "" not in parts:
+            return None
+        parts = [part for part in parts if part]
         if not parts:
             return answer(200, {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
         head = parts[0]
@@ -246,8 +255,8 @@ class Server:
         return self._write(target, request)
 
     def _body(self, request: Request, resource: Resource, api_version: str = "", kind: str = "") -> Document:
-        value = writing.decode(request.body, request.headers.get("content-type", ""))
-        return writing.expect(resource, value, api_version, kind)
+        value = intake.decode(request.body, request.headers.get("content-type", ""))
+        return intake.expect(resource, value, api_version, kind)
 
     def _create(self, target: Target, request: Request) -> Answer:
         options = options_of(request)
@@ -278,11 +287,12 @@ class Server:
 
     def _written(self, target: Target, request: Request, written: writing.Written) -> Answer:
         shown = reading.one(self.core, target.resource, written.document, request)
-        return answer(written.status, shown, warnings=written.warnings)
+        body = self.core.encoded(shown) if shown is written.document else b""
+        return answer(written.status, shown, warnings=written.warnings, body=body)
 
     def _delete(self, target: Target, request: Request) -> Answer:
-        body = writing.parse(request.body) if request.body.strip() else None
-        options = deleting.deletion_of(body, request.query)
+        body = intake.parse(request.body) if request.body.strip() else None
+        options = deleting.deletion_of(body, request.query)._replace(user=request.user)
         if target.name:
             status, document = deleting.delete(self.core, target, options)
             orphans = target.resource.kind == "Job" and not options.policy
@@ -301,6 +311,15 @@ class Server:
             gone = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in gone]
         listed = {"kind": target.resource.list_kind, "apiVersion": target.resource.api_version}
         return answer(200, {**listed, "metadata": meta, "items": gone})
+
+
+def _refusal(refused: Refused) -> Answer:
+    status = failure(refused)
+    found = answer(refused.status, status, warnings=refused.warnings)
+    seconds = status.get("details", {}).get("retryAfterSeconds")
+    if not seconds and refused.status != 429:
+        return found
+    return found._replace(headers=(*found.headers, ("Retry-After", str(seconds or 1))))
 
 
 def _verb(method: str, named: bool) -> str:

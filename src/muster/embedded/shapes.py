@@ -5,7 +5,7 @@ A Shape is a place in a schema, seen with the eyes of server-side apply and of s
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from muster.embedded.objects import Document
@@ -31,14 +31,27 @@ class Shape:
         self.is_scalar = type_ not in ("object", "array")
         self.atomic_map = openapi.get("x-kubernetes-map-type") == ATOMIC
         self.list_type, self.keys = _list_type(openapi)
-        self._children: dict[str, Shape | None] = {}
+        self._children: dict[str, Shape] = {}
+        self._steps: dict[str, tuple[str, Shape]] = {}
         self.properties: Mapping[str, Document] = openapi.get("properties") or {}
 
     def child(self, name: str) -> "Shape | None":
         """The place of a field, or None if there is no such field."""
-        if name not in self._children:
-            self._children[name] = self._child(name)
-        return self._children[name]
+        found = self._children.get(name)
+        if found is None:
+            if name not in self.properties:
+                return self._more
+            found = self._children[name] = Shape(self.properties[name], preserve=self.preserve)
+        return found
+
+    def step(self, name: str) -> "tuple[str, Shape]":
+        """The step from here to a field, as managedFields has it (`f:spec`), and the place of the field."""
+        found = self._steps.get(name)
+        if found is None:
+            found = ("f:" + name, self.child(name) or ANYTHING)
+            if name in self.properties:
+                self._steps[name] = found
+        return found
 
     def named(self, name: str) -> bool:
         """Whether the schema names this field, rather than allowing for it."""
@@ -69,6 +82,8 @@ class Shape:
             return "v:" + encoded(item)
         if not isinstance(item, dict):
             raise NoKey("associative list with keys may not have non-map elements")
+        if len(self.keys) == 1 and type(item.get(self.keys[0])) is str:
+            return _known_by(self.keys[0], item[self.keys[0]])
         found = {key: item[key] if key in item else self._default(key) for key in sorted(self.keys)}
         found = {key: value for key, value in found.items() if value is not None}
         if not found:
@@ -83,9 +98,9 @@ class Shape:
         shape = self.items.child(key)
         return shape.openapi.get("default") if shape else None
 
-    def _child(self, name: str) -> "Shape | None":
-        if name in self.properties:
-            return Shape(self.properties[name], preserve=self.preserve)
+    @cached_property
+    def _more(self) -> "Shape | None":
+        """The place of all fields that have no name."""
         more = self.openapi.get("additionalProperties")
         if isinstance(more, dict):
             return Shape(more, preserve=self.preserve)
@@ -104,6 +119,11 @@ def _list_type(openapi: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         key = openapi.get("x-kubernetes-patch-merge-key")
         return (MAP, (key,)) if key else (SET, ())
     return ATOMIC, ()
+
+
+@lru_cache(maxsize=4096)
+def _known_by(key: str, value: str) -> str:
+    return "k:" + encoded({key: value})
 
 
 def encoded(value: Any) -> str:

@@ -7,6 +7,7 @@ may change it in place. Nothing here knows what a document means, apart from `me
 import base64
 import binascii
 import bisect
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -66,6 +67,10 @@ class Stale(MusterError):
     """The document is not the version that was expected."""
 
 
+class Unwritten(MusterError):
+    """The change could not be kept, and so did not happen."""
+
+
 class Gone(MusterError):
     """The history that was asked for is forgotten. `continued`: it was asked for with a continue token."""
 
@@ -88,6 +93,11 @@ class _Shelf:
     def __init__(self) -> None:
         self.documents: dict[str, Document] = {}
         self.order: list[str] = []
+
+    def copy(self) -> "_Shelf":
+        found = _Shelf()
+        found.documents, found.order = self.documents.copy(), self.order.copy()
+        return found
 
     def put(self, place: str, document: Document) -> None:
         if place not in self.documents:
@@ -122,12 +132,24 @@ class Store:
         self._undelivered: deque[Change] = deque()
         self._delivering = False
 
+    def copy(self) -> "Store":
+        """A store in memory with the same documents, revisions and history: what was prepared once, to start from."""
+        found = Store(first=self.revision, history=self._limit)
+        found.compacted = self.compacted
+        found._shelves = {resource: shelf.copy() for resource, shelf in self._shelves.items()}
+        found._history = self._history.copy()
+        return found
+
     # Reading
 
     def get(self, key: Key) -> Document | None:
         """The document, or None."""
         shelf = self._shelves.get(key.resource)
         return shelf.documents.get(_place(key)) if shelf else None
+
+    def resources(self) -> Places:
+        """The resources of which there are documents, or were."""
+        return [*self._shelves]
 
     def list(
         self,
@@ -232,9 +254,11 @@ class Store:
         change = Change(revision, type_, key, with_metadata(document, resourceVersion=str(revision)), before)
         self._persist(change)
         self._absorb(change)
-        if len(self._history) > self._limit:
-            self.compact(self._history[self._limit // 10].revision)
         self._undelivered.append(change)
+        if len(self._history) > self._limit:
+            # Who can't forget now does so after the next change.
+            with contextlib.suppress(Unwritten):
+                self.compact(self._history[self._limit // 10].revision)
         if not self._delivering:
             self._deliver()
         return change.document
@@ -249,14 +273,21 @@ class Store:
         self._history.append(change)
 
     def _deliver(self) -> None:
+        """Tell everybody, also when one of them fails: its failure comes out afterwards."""
+        failed: Exception | None = None
         self._delivering = True
         try:
             while self._undelivered:
                 change = self._undelivered.popleft()
                 for callback in tuple(self._subscribers):
-                    callback(change)
+                    try:
+                        callback(change)
+                    except Exception as error:
+                        failed = failed or error
         finally:
             self._delivering = False
+        if failed is not None:
+            raise failed
 
     def _after(self, revision: int) -> Changes:
         found: list[Change] = []
@@ -284,7 +315,7 @@ class Store:
         return sorted(places), lambda place: then.get(place) or shelf.documents[place]
 
     def _persist(self, change: Change) -> None:
-        """Where a journal writes a change down before it counts."""
+        """Where a journal writes a change down before it counts. Raises Unwritten."""
 
     def _persist_compaction(self, revision: int) -> None:
         """Where a journal forgets."""

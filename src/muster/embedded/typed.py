@@ -78,12 +78,13 @@ def _object(value: Document, schema: Document) -> Document:
         below = properties.get(key)
         if below is None:
             found[key] = one
-        elif not _vanishes(key, one, below, needed):
+        elif not vanishes(key, one, below, needed):
             found[key] = typed(one, below)
     return found
 
 
-def _vanishes(key: str, value: Any, schema: Document, needed: Any) -> bool:
+def vanishes(key: str, value: Any, schema: Document, needed: Any) -> bool:
+    """Whether a field with this value is as good as none."""
     if value is None:
         return True
     if key in needed:
@@ -115,6 +116,8 @@ def with_times(kind: str, document: Document) -> Document:
     times = _TIMES.get(kind)
     conditions = (document.get("status") or {}).get("conditions") if times else None
     if not times or not isinstance(conditions, list):
+        return document
+    if all(name in one for one in conditions for name in times):
         return document
     unknown = dict.fromkeys(times)
     status = {**document["status"], "conditions": [{**unknown, **one} for one in conditions]}

@@ -29,7 +29,7 @@ _UNCHECKED = Cause(
     "correct the existing errors to complete validation",
     "<nil>",
 )
-_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 def causes(value: Any, schema: Document, old: Any = ABSENT, checks: Mapping[str, Check] | None = None) -> list[Cause]:
@@ -39,7 +39,24 @@ def causes(value: Any, schema: Document, old: Any = ABSENT, checks: Mapping[str,
         found += _repeated(value, schema, "")
     if any(cause.reason in _BLOCKING for cause in found):
         return [*found, _UNCHECKED] if _has_rules(schema) else found
-    return [*found, *_broken(value, schema, "", old, checks)] if checks else found
+    return [*found, *_broken(value, schema, "", old, checks, None)] if checks else found
+
+
+def broken(
+    value: Any, schema: Document, old: Any, checks: Mapping[str, Check], where: frozenset[int] | None = None
+) -> list[Cause]:
+    """The rules that do not hold; `where` are the parts of the schema that have any."""
+    return list(_broken(value, schema, "", old, checks, where))
+
+
+def ruled(schema: Document) -> set[int]:
+    """The parts of a schema that have rules at or below them, by their id()."""
+    found = set()
+    for below in _below(schema):
+        found |= ruled(below)
+    if found or schema.get("x-kubernetes-validations"):
+        found.add(id(schema))
+    return found
 
 
 def rules(schema: Document) -> Iterator[str]:
@@ -147,7 +164,7 @@ def _text(value: str, schema: Document, path: str) -> Iterator[Cause]:
         yield Cause("FieldValueTooLong", f"Too long: may not be more than {longest} {word}", path)
     elif shortest is not None and len(value) < shortest:
         yield invalid(path, value, f"{_body(path)} should be at least {shortest} chars long")
-    elif pattern and not _compiled(pattern).search(value):
+    elif pattern and not compiled(pattern).search(value):
         yield invalid(path, value, f"{_body(path)} should match '{pattern}'")
     is_format = FORMATS.get(str(schema.get("format", "")).replace("-", ""))
     if is_format and not is_format(value):
@@ -156,13 +173,14 @@ def _text(value: str, schema: Document, path: str) -> Iterator[Cause]:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern of a schema."""
     # In Go `$` is the very end, in Python also before a last line end.
     return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", pattern))
 
 
 def _number(value: float, schema: Document, path: str) -> Iterator[Cause]:
-    low, high = _RANGES.get(schema.get("format", ""), _RANGES["int64"])
+    low, high = RANGES.get(schema.get("format", ""), RANGES["int64"])
     if schema.get("type") == "integer" and not (low <= value <= high and float(value).is_integer()):
         name = schema.get("format")
         kind = f"with format {name}" if name else "(default format)"
@@ -280,7 +298,11 @@ def _repeated_items(value: list[Any], schema: Document, path: str) -> Iterator[C
 # Rules in CEL: who knows what a text means hands in a function for it
 
 
-def _broken(value: Any, schema: Document, path: str, old: Any, checks: Mapping[str, Check]) -> Iterator[Cause]:
+def _broken(
+    value: Any, schema: Document, path: str, old: Any, checks: Mapping[str, Check], where: frozenset[int] | None
+) -> Iterator[Cause]:
+    if where is not None and id(schema) not in where:
+        return
     unchanged = old is not ABSENT and same_value(value, old)
     for rule in schema.get("x-kubernetes-validations") or ():
         yield from _asked(rule, value, schema, path, old, checks, unchanged=unchanged)
@@ -289,12 +311,12 @@ def _broken(value: Any, schema: Document, path: str, old: Any, checks: Mapping[s
         for name, below in value.items():
             before = old.get(name, ABSENT) if isinstance(old, dict) else ABSENT
             if name in properties:
-                yield from _broken(below, properties[name], f"{path}.{name}" if path else name, before, checks)
+                yield from _broken(below, properties[name], f"{path}.{name}" if path else name, before, checks, where)
             elif isinstance(more, dict):
-                yield from _broken(below, more, f"{path}[{name}]", before, checks)
+                yield from _broken(below, more, f"{path}[{name}]", before, checks, where)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for row, (item, before) in enumerate(zip(value, _matched(value, schema, old), strict=True)):
-            yield from _broken(item, schema["items"], f"{path}[{row}]", before, checks)
+            yield from _broken(item, schema["items"], f"{path}[{row}]", before, checks, where)
 
 
 def _asked(

@@ -9,8 +9,9 @@ import json
 from math import ceil
 from typing import Any
 
-from muster.embedded.mirror import MERGE, Caller, Document, Mirror, controller_uid, owner_of
+from muster.embedded.mirror import MERGE, Caller, Document, Mirror, Moved, Place, controller_uid, owner_of
 from muster.embedded.objects import same_value, timestamp
+from muster.embedded.places import copied
 from muster.embedded.selectors import selector
 from muster.embedded.server import Server
 
@@ -19,31 +20,80 @@ _OVER = ("Complete", "Failed")
 
 
 class Workloads:
-    """All three controllers over one view of the pods; `step` does what is to be done now."""
+    """All three controllers over one view of the pods; `step` looks at those for whom something changed."""
 
     def __init__(self, server: Server) -> None:
         self._caller = Caller(server, "kube-controller-manager")
-        self._pods = Mirror(server, "/api/v1/pods")
-        self._jobs = Mirror(server, "/apis/batch/v1/jobs")
-        self._sets = Mirror(server, "/apis/apps/v1/statefulsets")
-        self._budgets = Mirror(server, "/apis/policy/v1/poddisruptionbudgets")
+        self._pods = Mirror(server, "pods")
+        self._jobs = Mirror(server, "jobs.batch")
+        self._sets = Mirror(server, "statefulsets.apps")
+        self._budgets = Mirror(server, "poddisruptionbudgets.policy")
+        # The pods of each controller, by its uid; the place of each controller; whose pods were refused.
+        self._owned: dict[str, dict[Place, Document]] = {}
+        self._owners: dict[str, tuple[Mirror, Place]] = {}
+        self._again: dict[str, None] = {}
+
+    def close(self) -> None:
+        """Follow the server no longer."""
+        for mirror in (self._pods, self._jobs, self._sets, self._budgets):
+            mirror.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has changed since the last step."""
+        return all(mirror.is_current for mirror in (self._pods, self._jobs, self._sets, self._budgets))
 
     def step(self, now: float) -> None:
         """Look at everything that may have changed."""
-        changed = [mirror.refresh() for mirror in (self._pods, self._jobs, self._sets, self._budgets)]
-        if not any(changed):
+        if self.is_idle:
             return
-        owned: dict[str, list[Document]] = {}
-        for pod in self._pods.objects.values():
-            owned.setdefault(controller_uid(pod), []).append(pod)
-        for job in list(self._jobs.objects.values()):
-            if not job["metadata"].get("deletionTimestamp"):
-                self._job(job, owned.get(job["metadata"]["uid"], []), now)
-        for one in list(self._sets.objects.values()):
-            if not one["metadata"].get("deletionTimestamp"):
-                self._set(one, owned.get(one["metadata"]["uid"], []))
-        for budget in list(self._budgets.objects.values()):
-            self._budget(budget)
+        owners, self._again = self._again, {}
+        # Budgets of these namespaces are counted again.
+        spaces: dict[str, None] = {}
+        for moved in self._pods.look():
+            spaces[moved.place[0]] = None
+            owners |= self._own(moved)
+        for mirror in (self._jobs, self._sets):
+            for moved in mirror.look():
+                owners |= self._follow(mirror, moved)
+                spaces |= {moved.place[0]: None} if mirror is self._sets else {}
+        for uid in owners:
+            mirror, place = self._owners.get(uid, (self._jobs, ("", "")))
+            one = mirror.objects.get(place)
+            if one is not None and one["metadata"]["uid"] == uid and not one["metadata"].get("deletionTimestamp"):
+                pods = list(self._owned.get(uid, {}).values())
+                if mirror is self._jobs:
+                    self._job(one, pods, now)
+                else:
+                    self._set(one, pods)
+        changed = {moved.place for moved in self._budgets.look()}
+        for place, budget in list(self._budgets.objects.items()):
+            if place in changed or place[0] in spaces:
+                self._budget(budget)
+
+    def _own(self, moved: Moved) -> dict[str, None]:
+        """Take in a pod; whose it was, and whose it is."""
+        found: dict[str, None] = {}
+        for pod in (moved.before, moved.now):
+            uid = controller_uid(pod) if pod is not None else ""
+            if uid:
+                found[uid] = None
+                self._owned.setdefault(uid, {}).pop(moved.place, None)
+                if pod is not None and pod is moved.now:
+                    self._owned[uid][moved.place] = pod
+                elif not self._owned[uid]:
+                    del self._owned[uid]
+        return found
+
+    def _follow(self, mirror: Mirror, moved: Moved) -> dict[str, None]:
+        """Take in a controller of pods; who it is, if it is there."""
+        if moved.before is not None:
+            self._owners.pop(moved.before["metadata"]["uid"], None)
+        if moved.now is None:
+            return {}
+        uid = moved.now["metadata"]["uid"]
+        self._owners[uid] = mirror, moved.place
+        return {uid: None}
 
     # Jobs.
 
@@ -164,13 +214,15 @@ class Workloads:
 
     def _create(self, owner: Document, pod: Document) -> Document | None:
         status, made = self._caller.send("POST", f"/api/v1/namespaces/{owner['metadata']['namespace']}/pods", pod)
+        if status != 201:
+            self._again[owner["metadata"]["uid"]] = None
         return made if status == 201 else None
 
     def _delete(self, pods: list[Document]) -> None:
         for pod in pods:
             metadata = pod["metadata"]
             body = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
-            self._caller.send("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
+            self._caller.tell("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
 
     def _write(self, api: str, plural: str, document: Document, status: Document) -> None:
         """Write a status, if it says something new."""
@@ -182,7 +234,7 @@ class Workloads:
         metadata = document["metadata"]
         path = f"{api}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        self._caller.send("PATCH", f"{path}/status", body, MERGE)
+        self._caller.tell("PATCH", f"{path}/status", body, MERGE)
 
 
 def _over(spec: Document, done: int, failed: int, active: int) -> str:
@@ -204,7 +256,7 @@ def _ended(kind: str, now: float) -> list[Document]:
 
 
 def _pod_of(owner: Document, metadata: Document) -> Document:
-    template = json.loads(json.dumps(owner["spec"]["template"]))
+    template = copied(owner["spec"]["template"])
     given = template.get("metadata") or {}
     kept = {key: given[key] for key in ("labels", "annotations", "finalizers") if given.get(key)}
     return {

@@ -1,32 +1,25 @@
 """Creating, replacing and patching: decoding, defaults, admission, validation, ownership of fields, the store."""
 
-import json
-from dataclasses import replace as replace_kind
-from functools import cache
 from typing import Any
 
 from muster.embedded import applying, objects, patching
-from muster.embedded.admission import admit, check_namespace, prepare
-from muster.embedded.core import Core, Document, Options, Target, bad_options, copied, kept_as, shown_as
-from muster.embedded.defaults import defaulted
+from muster.embedded.admission import admit, check_definition, check_namespace, prepare
+from muster.embedded.core import Asked, Core, Document, Options, Target, bad_options, kept_as, shown_as
 from muster.embedded.exchange import (
-    JSON,
     Said,
     bad_request,
     conflict,
     exists,
     invalid,
     not_found,
-    wrong,
 )
-from muster.embedded.fields import structural
+from muster.embedded.intake import check_frame, completed, fill_in, of_kind, parse, take_in
 from muster.embedded.kinds import Resource
 from muster.embedded.naming import metadata_causes, update_causes
+from muster.embedded.places import copied
 from muster.embedded.refusals import Cause, Refused
 from muster.embedded.rules import causes
-from muster.embedded.schema import Schema
 from muster.embedded.store import Exists, Stale
-from muster.embedded.typed import typed, with_times
 
 PATCHES = {
     "application/json-patch+json": "json",
@@ -46,139 +39,11 @@ class Written:
         self.warnings = warnings or []
 
 
-def decode(body: bytes, content_type: str) -> Any:
-    """The document in a body."""
-    kind = content_type.partition(";")[0].strip() or JSON
-    if kind not in (JSON, "application/yaml", "*/*"):
-        words = "the body of the request was in an unknown format - accepted media types include"
-        said = f"{words}: {JSON}, application/yaml, application/vnd.kubernetes.protobuf"
-        raise Said(415, "UnsupportedMediaType", said)
-    return parse(body)
-
-
-def parse(body: bytes) -> Any:
-    """JSON; kubectl sends JSON under the name of YAML too, and no other YAML is read from the network."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as bad:
-        raise bad_request(f"the body of the request is no JSON: {bad}") from bad
-
-
-@cache
-def _frame() -> tuple[Document, Schema]:
-    """What all documents have: their kind and their metadata."""
-    pod = structural("v1", "Pod")
-    assert pod, "Pods are built in"
-    openapi = {"type": "object", "properties": {name: pod["properties"][name] for name in _FRAME}}
-    return openapi, Schema(openapi)
-
-
-_FRAME = ("apiVersion", "kind", "metadata")
-
-
-def check_frame(resource: Resource, document: Document) -> None:
-    """400 unless kind and metadata are of the right types; after this they need no second look."""
-    openapi, schema = _frame()
-    framed = typed({name: document[name] for name in _FRAME if name in document}, openapi)
-    for cause in schema.validate(framed):
-        if cause.reason == "FieldValueTypeInvalid":
-            raise unreadable(resource, cause)
-
-
-def expect(resource: Resource, document: Any, api_version: str = "", kind: str = "") -> Document:
-    """400 unless the document says that it is what the path says."""
-    api_version, kind = api_version or resource.api_version, kind or resource.kind
-    if isinstance(document, dict):
-        check_frame(resource, document)
-    if not isinstance(document, dict):
-        raise bad_request(f'{kind} in version "{api_version}" cannot be handled as a {kind}: json: cannot unmarshal')
-    if resource.custom:
-        return _expect_custom(resource, document)
-    said_version, said_kind = document.get("apiVersion") or api_version, document.get("kind") or kind
-    if (said_version, said_kind) != (api_version, kind):
-        raise _other_kind(resource, said_version, said_kind, api_version, kind)
-    return {**document, "apiVersion": api_version, "kind": kind}
-
-
-def _expect_custom(resource: Resource, document: Document) -> Document:
-    """A custom object must say its kind, and it must be this one."""
-    version, kind = document.get("apiVersion") or "", document.get("kind") or ""
-    if not kind:
-        text = json.dumps(document, ensure_ascii=False)
-        words = f"Object 'Kind' is missing in '{text}' ({text[:32]} ...)"
-        raise bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {words}")
-    found = []
-    if kind != resource.kind:
-        found.append(wrong("kind", kind, f"must be {resource.kind}"))
-    if version != resource.api_version:
-        found.append(wrong("apiVersion", version, f"must be {resource.api_version}"))
-    if found:
-        group = version.rpartition("/")[0]
-        raise invalid(
-            replace_kind(resource, kind=kind, group=group), (document.get("metadata") or {}).get("name") or "", found
-        )
-    return document
-
-
-# Groups of whose kinds the real server knows that they are not what was asked for; of others it knows nothing.
-_WHERE = "pkg/runtime/scheme.go:111"
-
-
-def _other_kind(resource: Resource, said_version: str, said_kind: str, api_version: str, kind: str) -> Said:
-    """400 for a document of another kind than the path says."""
-    version = api_version.rpartition("/")[2]
-    if said_version == api_version:
-        words = f"converting ({version}.{said_kind}) to ({resource.group or 'core'}.{kind}): unknown conversion"
-        return bad_request(f'{said_kind} in version "{version}" cannot be handled as a {kind}: {words}')
-    words = f'no kind "{said_kind}" is registered for version "{said_version}" in scheme "{_WHERE}"'
-    return bad_request(f'{said_kind} in version "{version}" cannot be handled as a {kind}: {words}')
-
-
-def take_in(resource: Resource, document: Document, options: Options) -> tuple[Document, list[str]]:
-    """What the server understands of a document: unknown fields removed, defaults filled in."""
-    pruned, unknown = resource.schema.prune(document)
-    said = [f'unknown field "{path}"' for path in unknown]
-    if said and options.validation == "Strict":
-        listed = ", ".join(said)
-        kind, version = resource.kind, resource.version if resource.custom else resource.api_version
-        prefix = f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: '
-        raise bad_request(f"{prefix}strict decoding error: {listed}")
-    if resource.custom:
-        shape = _frame()[0]["properties"]["metadata"]
-        pruned = {**pruned, "metadata": typed(pruned.get("metadata") or {}, shape)}
-    else:
-        pruned = copied(typed(pruned, resource.openapi))
-        for cause in resource.schema.validate(pruned):
-            if cause.reason == "FieldValueTypeInvalid":
-                raise unreadable(resource, cause)
-    return pruned, said if options.validation == "Warn" else []
-
-
-def unreadable(resource: Resource, cause: Cause) -> Said:
-    """400 for a field of the wrong type."""
-    kind = resource.kind
-    return bad_request(
-        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: json: cannot unmarshal into field '
-        f"{cause.field}: {cause.message}"
-    )
-
-
-def fill_in(resource: Resource, document: Document) -> Document:
-    """The document with all defaults."""
-    if resource.custom:
-        return resource.schema.default(document)
-    kept = kept_as(document, resource)
-    defaulted(resource.kind, kept)
-    kept = with_times(resource.kind, kept)
-    return shown_as(kept, resource) if resource.stored != resource.qualified else kept
-
-
 def create(core: Core, target: Target, document: Document, options: Options) -> Written:
     """Create an object of a document that has the right kind."""
     resource = target.resource
     metadata = document.get("metadata") or {}
-    document, warnings = take_in(resource, {**document, "metadata": metadata}, options)
-    document = fill_in(resource, document)
+    document, warnings = completed(resource, {**document, "metadata": metadata}, options)
     space = (document.get("metadata") or {}).get("namespace") or ""
     if resource.namespaced:
         if space and space != target.namespace:
@@ -206,13 +71,13 @@ def _insert(
     )
     name = document["metadata"].get("name") or ""
     check_namespace(core, resource, target.namespace, name)
+    check_definition(core, resource, name)
     if operation != "Apply":
         # Who owns what is settled before admission: what the server adds belongs to nobody.
         document = applying.updated(
             None, document, manager=options.manager, operation=operation, schema=resource.schema, time=core.now()
         )
     document = prepare(core, resource, document)
-    warnings += admit(core, resource, "CREATE", document, None)
     found = metadata_causes(resource.kind, document)
     found += (
         resource.schema.validate(document)
@@ -221,7 +86,9 @@ def _insert(
     )
     if found:
         raise invalid(resource, name, found)
-    key = target._replace(name=name).key
+    target = target._replace(name=name)
+    warnings += admit(core, Asked("CREATE", target, document, None, options.user, options.dry_run))
+    key = target.key
     kept = kept_as(document, resource)
     if options.dry_run:
         if core.store.get(key) is not None:
@@ -246,14 +113,13 @@ def replace(core: Core, target: Target, document: Document, options: Options) ->
             raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({name})")
     if resource.namespaced and (metadata.get("namespace") or target.namespace) != target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    document, warnings = take_in(resource, {**document, "metadata": metadata}, options)
+    document, warnings = completed(resource, {**document, "metadata": metadata}, options)
     current = core.store.get(target.key)
     if current is None:
         if resource.upsert and not target.subresource:
             made = create(core, target, document, options)
             return Written(made.status, made.document, warnings + made.warnings)
         raise not_found(resource, name)
-    document = fill_in(resource, document)
     version = metadata.get("resourceVersion") or ""
     if not version and not resource.unconditional:
         text = "Invalid value: 0: must be specified for an update"
@@ -304,7 +170,6 @@ def put_in_place(
             subresource=target.subresource,
         )
     new = prepare(core, resource, new, shown)
-    warnings += admit(core, resource, "UPDATE", new, shown)
     found = update_causes(new, shown)
     if resource.custom:
         found += resource.schema.validate(new, shown)
@@ -312,6 +177,7 @@ def put_in_place(
         found += causes(resource.kind, kept_as(new, resource), current)
     if found:
         raise invalid(resource, name, found)
+    warnings += admit(core, Asked("UPDATE", target, new, shown, options.user, options.dry_run))
     return Written(200, keep(core, target, current, kept_as(new, resource), options.dry_run), warnings)
 
 
@@ -378,23 +244,23 @@ def _patched(core: Core, target: Target, current: Document, new: Any, options: O
     resource, name = target.resource, target.name
     if not isinstance(new, dict):
         raise bad_request("the patch does not leave an object")
-    check_frame(resource, new)
+    known = shown_as(current, resource) if core.kinds.trusts(resource, current) else None
+    check_frame(resource, new, known)
     said = (new.get("metadata") or {}).get("name")
     if said != name:
         raise bad_request(f"the name of the object ({said or ''}) does not match the name on the URL ({name})")
     space = (new.get("metadata") or {}).get("namespace") or ""
     if resource.namespaced and space != target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    new = expect(resource, new)
+    new = of_kind(resource, new)
     try:
-        document, warnings = take_in(resource, new, options)
+        document, warnings = completed(resource, new, options, known)
     except Said as unknown:
         _, found, words = unknown.message.partition("strict decoding error")
         if not found:
             raise
         cause = Cause("FieldValueInvalid", f'Invalid value: "...": {found}{words}', "patch")
         raise Said(422, "Invalid", f' "" is invalid: {cause}', {}, [cause]) from unknown
-    document = fill_in(resource, document)
     return put_in_place(core, target, current, document, options, warnings, "Update")
 
 

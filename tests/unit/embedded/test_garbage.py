@@ -1,10 +1,12 @@
 """Dependents follow their owners, namespaces end with their content, kinds end with their objects."""
 
+import json
 from typing import Any
 
 import pytest
 
 from fidelity.custom import definition
+from muster.embedded.store import Unwritten
 from unit.embedded.cluster import JOBS, MERGE, PODS, Cluster, job
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -113,3 +115,88 @@ def test_objects_go_with_the_definition_of_their_kind(cluster: Cluster) -> None:
     assert cluster.server.core.store.list("things.example.com").items == []
     cluster.create(path, made)
     assert cluster("GET", things)["items"] == []
+
+
+THINGS_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/example.com/v1/namespaces/default/things"
+
+
+def things() -> dict[str, Any]:
+    found = json.loads(json.dumps(definition()).replace("{ns}.example.com", "example.com"))
+    assert isinstance(found, dict)
+    return found
+
+
+def of_thing(name: str, uid: str) -> dict[str, Any]:
+    reference = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "t", "uid": uid}
+    return {"metadata": {"name": name, "ownerReferences": [reference]}}
+
+
+def thing() -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"size": 1}}
+
+
+def test_owners_of_custom_kinds_are_known_again_after_a_restart(cluster: Cluster) -> None:
+    cluster.create(THINGS_API, things())
+    made = cluster.create(THINGS, thing())
+    cluster.create(MAPS, of_thing("kept", made["metadata"]["uid"]))
+    again = Cluster(store=cluster.server.core.store.copy())
+    again("PATCH", f"{MAPS}/kept", {"data": {"a": "b"}}, MERGE)
+    assert names(again) == {"kept"}
+    again("DELETE", f"{THINGS}/t")
+    assert names(again) == set()
+
+
+def test_who_has_an_owner_of_a_kind_that_nobody_knew_goes_when_it_is_known(cluster: Cluster) -> None:
+    """As soon as the kind is served, it can be seen that the owner is not there."""
+    cluster.create(MAPS, of_thing("late", "11111111-2222-3333-4444-555555555555"))
+    assert names(cluster) == {"late"}
+    cluster.create(THINGS_API, things())
+    assert names(cluster) == set()
+
+
+def test_who_waits_for_dependents_goes_when_the_last_of_them_has_gone(cluster: Cluster) -> None:
+    """Also when that one takes its time."""
+    owner = cluster.create(MAPS, {"metadata": {"name": "owner"}})
+    held = owned("held", owner, blockOwnerDeletion=True)
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.create(MAPS, held)
+    cluster("DELETE", f"{MAPS}/owner", {"propagationPolicy": "Foreground"})
+    assert names(cluster) == {"owner", "held"}
+    cluster("PATCH", f"{MAPS}/held", {"metadata": {"finalizers": None}}, MERGE)
+    assert names(cluster) == set()
+
+
+def test_what_could_not_be_collected_stays_due(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full for a while costs nothing but time."""
+    owner = cluster.create(MAPS, {"metadata": {"name": "owner"}})
+    for name in ("a", "b"):
+        cluster.create(MAPS, owned(name, owner))
+    persist, left = cluster.server.core.store._persist, [1]
+
+    def full(change: Any) -> None:
+        if not left:
+            raise Unwritten("full")
+        left.pop()
+
+    monkeypatch.setattr(cluster.server.core.store, "_persist", full)
+    assert cluster("DELETE", f"{MAPS}/owner")["_code"] == 500
+    assert names(cluster) == {"a", "b"}
+    monkeypatch.setattr(cluster.server.core.store, "_persist", persist)
+    cluster.server.settle()
+    assert names(cluster) == set()
+
+
+def test_a_definition_with_a_finalizer_of_its_own_stays_and_its_kind_with_it(cluster: Cluster) -> None:
+    made = things()
+    made["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.create(THINGS_API, made)
+    cluster.create(THINGS, thing())
+    place = f"{THINGS_API}/things.example.com"
+    cluster("DELETE", place)
+    found = cluster("GET", place)
+    assert found["metadata"]["finalizers"] == ["example.com/hold"]
+    assert [one["reason"] for one in found["status"]["conditions"]][-1] == "InstanceDeletionCompleted"
+    assert cluster("GET", THINGS)["items"] == []
+    cluster("PATCH", place, {"metadata": {"finalizers": None}}, MERGE)
+    assert cluster("GET", place)["_code"] == 404

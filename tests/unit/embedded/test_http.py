@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import contextlib
+import datetime
 import io
 import json
 import ssl
@@ -13,7 +15,11 @@ import aiohttp
 import pytest
 
 from fidelity.sides import fresh
+from muster.embedded.exchange import Answer, Request
 from muster.embedded.http import Serving
+from muster.embedded.identity import Authority
+from muster.embedded.reading import Watch
+from muster.telemetry import Log
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -110,5 +116,149 @@ def test_a_body_that_is_too_large_is_413() -> None:
     async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
         async with session.post(MAPS, data=io.BytesIO(b" " * (4 * 1024 * 1024))) as answer:
             assert answer.status == 413
+
+    serve(test)
+
+
+PATHS = (
+    "/",
+    "/version",
+    "/healthz",
+    "/livez",
+    "/readyz",
+    "/api",
+    "/apis",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/nothing",
+    MAPS,
+)
+
+
+@pytest.mark.parametrize("path", [*PATHS, f"{MAPS}?watch=true"])
+def test_nobody_without_a_token_gets_anything_at_all(path: str) -> None:
+    """Neither the version nor the health, which a real server shows to everybody."""
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        tls = ssl.create_default_context(cadata=serving.authority.pem.decode())
+        async with aiohttp.ClientSession(serving.url, connector=aiohttp.TCPConnector(ssl=tls)) as stranger:
+            for method in ("GET", "POST", "DELETE", "OPTIONS"):
+                async with stranger.request(method, path) as answer:
+                    assert answer.status == 401
+                    assert (await answer.json())["message"] == "Unauthorized"
+
+    serve(test)
+
+
+def test_a_certificate_that_somebody_else_signed_is_no_user(tmp_path: Path) -> None:
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        other = Authority(datetime.datetime.now(datetime.UTC)).client("admin")
+        pem = tmp_path / "pem"
+        pem.write_bytes(other.certificate + other.key)
+        tls = ssl.create_default_context(cadata=serving.authority.pem.decode())
+        tls.load_cert_chain(pem)
+        async with aiohttp.ClientSession(serving.url, connector=aiohttp.TCPConnector(ssl=tls)) as stranger:
+            with pytest.raises(aiohttp.ClientError):
+                await stranger.get(MAPS)
+
+    serve(test)
+
+
+def test_a_defect_costs_one_answer_and_one_line_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other requests and the watches go on."""
+    lines = io.StringIO()
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        handle = serving.server.handle
+
+        def fail(request: Request) -> Answer:
+            if "poison" in request.path:
+                raise ZeroDivisionError("nobody foresaw this")
+            return handle(request)
+
+        monkeypatch.setattr(serving.server, "handle", fail)
+        async with session.get(MAPS, params={"watch": "true"}) as stream:
+            async with session.get(f"{MAPS}/poison") as answer:
+                said = await answer.json()
+                assert (answer.status, said["kind"], said["reason"]) == (500, "Status", "InternalError")
+                assert "nobody foresaw this" in said["message"]
+            async with session.post(MAPS, json={"metadata": {"name": "m"}}) as answer:
+                assert answer.status == 201
+            assert json.loads(await stream.content.readline())["object"]["metadata"]["name"] == "m"
+
+    serve(test, log=Log(lines, human=False))
+    (line,) = (json.loads(line) for line in lines.getvalue().splitlines())
+    assert (line["message"], line["path"]) == ("a request failed", f"{MAPS}/poison")
+    assert "ZeroDivisionError" in line["error"]
+    assert "fail" in line["where"]
+
+
+def test_a_defect_in_a_watch_ends_that_watch_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = io.StringIO()
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        def fail(watch: Watch, most: int = 0) -> list[bytes]:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(Watch, "read", fail)
+        async with session.get(MAPS, params={"watch": "true"}) as stream:
+            with contextlib.suppress(aiohttp.ClientError):
+                assert await stream.content.read() == b""
+        async with session.get(MAPS) as answer:
+            assert answer.status == 200
+
+    serve(test, log=Log(lines, human=False))
+    assert "a watch failed" in lines.getvalue()
+
+
+@pytest.mark.parametrize("depth", [101, 5000, 1_000_000])
+def test_a_body_that_is_nested_too_deep_is_400(depth: int) -> None:
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        body = b'{"metadata": {"name": "m"}, "data": ' + b"[" * depth + b"]" * depth + b"}"
+        async with session.post(MAPS, data=io.BytesIO(body), headers={"Content-Type": "application/json"}) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["reason"] == "BadRequest"
+
+    serve(test)
+
+
+def test_too_many_watches_are_refused_until_one_ends() -> None:
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        query = {"watch": "true"}
+        async with session.post(MAPS, json={"metadata": {"name": "m"}}):
+            pass
+        async with session.get(MAPS, params=query) as first:
+            await first.content.readline()
+            async with session.get(MAPS, params=query) as second:
+                assert (second.status, second.headers["Retry-After"]) == (429, "1")
+                assert (await second.json())["reason"] == "TooManyRequests"
+            async with session.get(MAPS) as answer:
+                assert answer.status == 200
+        async with asyncio.timeout(10):
+            while serving.watches:
+                await asyncio.sleep(0)
+        async with session.get(MAPS, params=query) as third:
+            assert third.status == 200
+
+    serve(test, most_watches=1)
+
+
+def test_a_watch_that_does_not_keep_up_ends_with_410() -> None:
+    """What it does not take is forgotten some time, and nothing is kept for it beside the history."""
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        store = serving.server.core.store
+        large = "x" * 100_000
+        async with session.get(MAPS, params={"watch": "true"}) as stream:
+            for row in range(300):
+                body = json.dumps({"metadata": {"name": f"m{row}"}, "data": {"a": large}}).encode()
+                assert serving.server.handle(Request("POST", MAPS, body=body)).status == 201
+                # The server sends as much as fits into the buffers between the two.
+                await asyncio.sleep(0)
+            store.compact(store.revision)
+            last = b""
+            async for chunk, _ in stream.content.iter_chunks():
+                last = (last + chunk)[-1000:]
+        assert json.loads(last.splitlines()[-1])["object"]["code"] == 410
 
     serve(test)

@@ -1,15 +1,20 @@
 """Nothing acknowledged is lost: a process that writes is killed with SIGKILL, again and again, at any point."""
 
+import json
+import os
 import random
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from muster.embedded.journal import Journal
-from muster.embedded.store import Store
+from muster.embedded.exchange import Answer, Request
+from muster.embedded.journal import FORMAT, Journal
+from muster.embedded.server import Server
+from muster.embedded.store import Key, Store, Unwritten
 from muster.errors import UsageError
 from unit.embedded.writer import step
 
@@ -107,10 +112,120 @@ def test_a_write_that_the_disk_refuses_did_not_happen(tmp_path: Path) -> None:
     journal.subscribe(heard.append)
     before = journal.list("pods")
     journal._file.execute("PRAGMA query_only=ON")
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(Unwritten, match=r"cluster\.db"):
         step(journal, 1)
     assert (journal.list("pods"), journal.revision, heard) == (before, 2, [])
     journal._file.execute("PRAGMA query_only=OFF")
     step(journal, 1)
     assert journal.revision == 3
+    journal.close()
+
+
+def test_a_process_that_only_opened_the_file_has_it_too(tmp_path: Path) -> None:
+    """Another process is refused before it has read anything."""
+    path = tmp_path / "cluster.db"
+    Journal(path).close()
+    journal = Journal(path)
+    code = f"from pathlib import Path; from muster.embedded.journal import Journal; Journal(Path({str(path)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "UsageError" in done.stderr
+    assert "locked" in done.stderr
+    journal.close()
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def _other_format(path: Path) -> None:
+    Journal(path).close()
+    with sqlite3.connect(path) as file:
+        file.execute(f"PRAGMA user_version={FORMAT + 1}")
+    file.close()
+
+
+def _damaged(path: Path) -> None:
+    journal = Journal(path)
+    step(journal, 1)
+    journal.close()
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE documents SET document = x'7b'")
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says", "hint"),
+    [
+        (_other_format, "another version of muster", "name another file"),
+        (_damaged, "can't be read", "name another file"),
+        (lambda path: path.mkdir(), "unable to open", "folder"),
+    ],
+)
+def test_a_file_that_is_no_good_is_refused_with_what_to_do(
+    tmp_path: Path, spoil: Callable[[Path], None], says: str, hint: str
+) -> None:
+    path = tmp_path / "cluster.db"
+    spoil(path)
+    with pytest.raises(UsageError, match=says) as error:
+        Journal(path)
+    assert path.name in error.value.message
+    assert hint in error.value.hint
+
+
+@pytest.mark.parametrize("name", ["cluster.db", "folder"])
+def test_a_file_that_may_not_be_written_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Not with the first change; and its folder too, where SQLite has its own files. Root may write everything, so that
+    who may is put on a stage here.
+    """
+    path = tmp_path / "folder" / "cluster.db"
+    path.parent.mkdir()
+    Journal(path).close()
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name != name)
+    with pytest.raises(UsageError, match=f"{name} is readonly") as error:
+        Journal(path)
+    assert "right to write" in error.value.hint
+
+
+def test_on_a_full_disk_nothing_is_acknowledged_and_nothing_is_lost(tmp_path: Path) -> None:
+    """The request is answered with 500, what was there stays, and with room again it goes on."""
+    journal = Journal(tmp_path / "cluster.db")
+    server = Server(journal, clock=lambda: 1.8e9, new_uid=lambda: f"u{journal.revision}", suffix=lambda: "x")
+    maps = "/api/v1/namespaces/default/configmaps"
+
+    def create(name: str) -> Answer:
+        body = json.dumps({"metadata": {"name": name}, "data": {"a": "x" * 50_000}}).encode()
+        return server.handle(Request("POST", maps, body=body))
+
+    assert create("first").status == 201
+    (pages,) = journal._file.execute("PRAGMA page_count").fetchone()
+    journal._file.execute(f"PRAGMA max_page_count={pages}")
+    before = journal.revision
+    refused = create("second")
+    assert (refused.status, refused.json()["reason"]) == (500, "InternalError")
+    assert "could not be kept" in refused.json()["message"]
+    assert journal.revision == before
+    assert journal.get(Key("configmaps", "default", "second")) is None
+    journal._file.execute("PRAGMA max_page_count=100000")
+    assert create("second").status == 201
+    held = journal.list("configmaps")
+    journal.close()
+    assert Journal(tmp_path / "cluster.db").list("configmaps") == held
+
+
+def test_a_change_that_was_kept_is_told_though_the_history_could_not_be_shortened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "cluster.db", history=10)
+    heard: list[int] = []
+    journal.subscribe(lambda change: heard.append(change.revision))
+
+    def fail(revision: int) -> None:
+        raise Unwritten("full")
+
+    monkeypatch.setattr(journal, "_persist_compaction", fail)
+    while journal.revision < 20:
+        step(journal, 3)
+    assert heard == list(range(2, 21))
+    monkeypatch.undo()
+    step(journal, 3)
+    assert journal.compacted > 1
     journal.close()

@@ -2,7 +2,9 @@
 
 import pytest
 
+from muster.embedded.core import Verdict
 from muster.embedded.mirror import seconds
+from muster.embedded.running import Running
 from unit.embedded.cluster import MERGE, PODS, Cluster, pod
 
 
@@ -87,6 +89,92 @@ def test_a_node_that_says_nothing_becomes_ready_and_one_that_does_is_left_alone(
         for node in cluster("GET", "/api/v1/nodes")["items"]
     }
     assert found == {"n": "True", "m": "False"}
+
+
+def test_a_kubelet_that_is_started_again_acts_on_what_waited(cluster: Cluster) -> None:
+    stopped = {"metadata": {"annotations": {"embedded.muster.dev/kubelet": "stopped"}}}
+    cluster("PATCH", "/api/v1/nodes/n", stopped, MERGE)
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    cluster.after(0)
+    cluster("PATCH", "/api/v1/nodes/n", {"metadata": {"annotations": None}}, MERGE)
+    cluster.after(0)
+    assert cluster.phases() == {"p": "Running"}
+
+
+def test_a_pod_of_the_same_name_is_another_one(cluster: Cluster) -> None:
+    """Its time begins anew, also when nobody looked in between."""
+    cluster.create(PODS, pod("p", run_for="30s"))
+    cluster.bind("p")
+    cluster.after(20)
+    cluster("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+    cluster.create(PODS, pod("p", run_for="30s"))
+    cluster.bind("p")
+    assert cluster.after(5) == cluster.now + 30
+
+
+def test_after_a_restart_a_pod_that_runs_is_not_started_again(cluster: Cluster) -> None:
+    cluster.create(PODS, pod("p", start_after="5s", run_for="30s"))
+    cluster.bind("p")
+    cluster.after(0)
+    cluster.after(5)
+    again = Running(cluster.server)
+    assert again.step(cluster.now + 10) == cluster.now + 30
+
+
+def test_what_is_refused_is_tried_again(cluster: Cluster) -> None:
+    """Somebody objects to the status of a pod for a while."""
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    cluster.server.core.reviews = [lambda asked: Verdict("not now") if asked.target.subresource else Verdict()]
+    cluster.after(1)
+    assert cluster.phases() == {"p": "Pending"}
+    cluster.server.core.reviews = []
+    cluster.after(1)
+    assert cluster.phases() == {"p": "Running"}
+
+
+def test_forgotten_history_keeps_nothing_from_the_kubelet(cluster: Cluster) -> None:
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    cluster.server.core.store.compact(cluster.server.core.store.revision)
+    cluster.after(0)
+    assert cluster.phases() == {"p": "Running"}
+
+
+def test_a_step_without_anything_to_do_asks_nobody(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.create(PODS, pod("p", run_for="30s"))
+    cluster.bind("p")
+    due = cluster.after(0)
+    monkeypatch.setattr(cluster.server, "handle", None)
+    assert cluster.after(10) == due
+
+
+def test_pods_of_a_node_that_is_gone_go_after_a_while_where_somebody_collects_them(cluster: Cluster) -> None:
+    running = Running(cluster.server, orphans_after_s=40)
+    for name in ("p", "q"):
+        cluster.create(PODS, pod(name))
+    cluster.bind("p")
+    running.step(cluster.now)
+    cluster("DELETE", "/api/v1/nodes/n")
+    assert running.step(cluster.now) == cluster.now + 40
+    running.step(cluster.now + 39)
+    assert cluster.phases() == {"p": "Running", "q": "Pending"}
+    assert running.step(cluster.now + 40) is None
+    assert cluster.phases() == {"q": "Pending"}
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_pods(cluster: Cluster) -> None:
+    running = Running(cluster.server, orphans_after_s=40)
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    running.step(cluster.now)
+    cluster("DELETE", "/api/v1/nodes/n")
+    running.step(cluster.now + 1)
+    cluster.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    running.step(cluster.now + 30)
+    running.step(cluster.now + 100)
+    assert cluster.phases() == {"p": "Running"}
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,26 @@
 """What no real server is asked: reviews, checks that are handed in, determinism, restarts, paths and limits."""
 
+import asyncio
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fidelity.custom import definition
 from fidelity.play import play
 from fidelity.sides import NOW, embedded, fresh
 from fidelity.stories import BY_NAME
-from muster.embedded.core import Verdict
+from muster.embedded.core import Asked, Verdict
 from muster.embedded.exchange import Answer, Request
 from muster.embedded.journal import Journal
 from muster.embedded.refusals import Cause
+from muster.embedded.running import keep_running
 from muster.embedded.server import MAX_BODY_BYTES, Server
+from muster.embedded.store import Unwritten
+from muster.telemetry import Log
 from unit.embedded.cluster import MERGE, PODS, Cluster, pod
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -36,9 +42,10 @@ def thing(name: str, **spec: Any) -> dict[str, Any]:
 def test_a_review_may_refuse_and_warn_on_every_kind_of_write() -> None:
     asked = []
 
-    def review(operation: str, new: Any, old: Any) -> Verdict:
-        asked.append((operation, bool(new), bool(old)))
-        shown = new or old
+    def review(one: Asked) -> Verdict:
+        asked.append((one.operation, one.target.name, bool(one.new), bool(one.old), one.user))
+        shown = one.new or one.old
+        assert shown
         if shown["kind"] != "ConfigMap":
             return Verdict()
         if (shown.get("data") or {}).get("bad"):
@@ -58,9 +65,36 @@ def test_a_review_may_refuse_and_warn_on_every_kind_of_write() -> None:
     )
     assert "data" not in cluster("GET", f"{MAPS}/m")
     cluster("DELETE", f"{MAPS}/m")
-    assert asked == [("CREATE", True, False), ("UPDATE", True, True), ("DELETE", False, True)]
+    assert asked == [
+        ("CREATE", "m", True, False, "admin"),
+        ("UPDATE", "m", True, True, "admin"),
+        ("DELETE", "m", False, True, "admin"),
+    ]
     headers = dict(cluster.server.handle(Request("POST", MAPS, body=b'{"metadata":{"name":"n"}}')).headers)
     assert headers["Warning"] == '299 - "mind the map"'
+
+
+def test_a_review_is_asked_about_what_passed_the_schema_and_only_then() -> None:
+    """As a validating webhook: whoever breaks the schema hears of that, and warnings come with a refusal too."""
+    cluster = Cluster()
+    cluster.create(DEFINITIONS, things())
+    cluster.create(THINGS, thing("old", size=4))
+    asked = []
+
+    def review(one: Asked) -> Verdict:
+        asked.append((one.operation, one.target.subresource, one.dry_run))
+        return Verdict("never", warnings=["seen"])
+
+    cluster.server.core.reviews = [review]
+    assert cluster("POST", THINGS, thing("t", size="four"))["reason"] == "Invalid"
+    assert asked == []
+    refused = cluster.server.handle(
+        Request("POST", THINGS, {"dryRun": "All"}, body=json.dumps(thing("t", size=4)).encode())
+    )
+    assert (refused.status, refused.json()["message"]) == (403, "never")
+    assert ("Warning", '299 - "seen"') in refused.headers
+    cluster("PATCH", f"{THINGS}/old/status", {"status": {"phase": "x"}}, MERGE)
+    assert asked == [("CREATE", "", True), ("UPDATE", "status", False)]
 
 
 def test_rules_of_a_definition_are_checked_by_functions_that_are_handed_in() -> None:
@@ -209,3 +243,113 @@ def test_odd_paths_are_answered(path: str) -> None:
 def test_fields_of_the_wrong_type_are_400(spec: dict[str, Any], value: int) -> None:
     body = {"metadata": {"name": "s"}, "spec": spec}
     assert Cluster()("POST", "/apis/apps/v1/namespaces/default/statefulsets", body)["_code"] == value
+
+
+def test_a_list_of_a_version_that_is_forgotten_is_410() -> None:
+    cluster = Cluster()
+    first = cluster.create(MAPS, {"metadata": {"name": "m"}})["metadata"]["resourceVersion"]
+    cluster("DELETE", f"{MAPS}/m")
+    exact = f"{MAPS}?resourceVersion={first}&resourceVersionMatch=Exact"
+    assert [one["metadata"]["name"] for one in cluster("GET", exact)["items"]] == ["m"]
+    cluster.server.core.store.compact(cluster.server.core.store.revision)
+    gone = cluster("GET", exact)
+    assert (gone["_code"], gone["reason"]) == (410, "Expired")
+    assert cluster("GET", f"{MAPS}?resourceVersion={first}&resourceVersionMatch=NotOlderThan")["_code"] == 200
+
+
+def test_a_watch_is_read_in_parts_and_loses_nothing() -> None:
+    """A slow client takes so much at once; what its selector leaves out does not end it."""
+    cluster = Cluster()
+    query = {"watch": "true", "labelSelector": "even=true"}
+    watch = cluster.server.watch(Request("GET", MAPS, query))
+    assert not isinstance(watch, Answer)
+    for row in range(10):
+        labels = {"even": "true"} if row % 2 == 0 and row > 3 else {}
+        cluster.create(MAPS, {"metadata": {"name": f"m{row}", "labels": labels}})
+    found: list[str] = []
+    while events := watch.read(2):
+        assert len(events) <= 2
+        found += [json.loads(event)["object"]["metadata"]["name"] for event in events]
+    assert found == ["m4", "m6", "m8"]
+
+
+def test_whole_numbers_are_written_without_a_fraction() -> None:
+    """As Go does it; what is no number of this world is refused."""
+    cluster = Cluster()
+    cluster.create(DEFINITIONS, things())
+    body = b'{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t"},"spec":{"size":4.0,"free":%b}}'
+    path = Request("POST", THINGS, body=body % b'{"a":1e3,"b":-2.50,"c":0.0}')
+    assert cluster.server.handle(path).json()["spec"]["free"] == {"a": 1000, "b": -2.5, "c": 0}
+    assert b'"size":4,' in cluster.server.handle(Request("GET", f"{THINGS}/t")).body
+    for number in (b"1e999", b"NaN", b"Infinity"):
+        assert cluster.server.handle(Request("POST", THINGS, body=body % number)).status == 400
+
+
+def test_copies_of_copies_are_refused_before_they_fill_the_memory() -> None:
+    cluster = Cluster()
+    cluster.create(MAPS, {"metadata": {"name": "m"}, "data": {"a": "b"}})
+    patch = [{"op": "copy", "from": "/data", "path": f"/data/{row}"} for row in range(64)]
+    assert cluster("PATCH", f"{MAPS}/m", patch, "application/json-patch+json")["_code"] == 413
+    deep = [{"op": "add", "path": "/a" * 5000, "value": 1}]
+    assert cluster("PATCH", f"{MAPS}/m", deep, "application/json-patch+json")["_code"] == 422
+    assert cluster("GET", f"{MAPS}/m")["data"] == {"a": "b"}
+
+
+def test_a_server_on_a_copy_of_a_store_needs_no_preparation() -> None:
+    """Kinds, namespaces and objects are there, and the first server hears of nothing."""
+    first = Cluster()
+    first.create(DEFINITIONS, things())
+    first.create(THINGS, thing("t", size=4))
+    before = first.server.core.store.revision
+    second = Cluster(store=first.server.core.store.copy())
+    assert second.server.core.store.revision == before
+    assert second("GET", f"{THINGS}/t")["spec"]["size"] == 4
+    second.create(THINGS, thing("u", size=4))
+    assert [one["metadata"]["name"] for one in first("GET", THINGS)["items"]] == ["t"]
+
+
+def test_an_event_is_encoded_once_for_all_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    watches = [cluster.server.watch(Request("GET", MAPS, {"watch": "true"})) for _ in range(8)]
+    encoded = []
+    encode = msgspec.json.encode
+
+    def count(value: Any) -> bytes:
+        encoded.append(value)
+        return encode(value)
+
+    body = json.dumps({"metadata": {"name": "m"}}).encode()
+    monkeypatch.setattr(msgspec.json, "encode", count)
+    cluster.server.handle(Request("POST", MAPS, body=body))
+    lines = {b"".join(watch.read()) for watch in watches if not isinstance(watch, Answer)}
+    assert len(lines) == 1
+    assert len(encoded) == 1
+
+
+def test_a_step_that_fails_is_told_and_the_next_one_comes() -> None:
+    """Kubelet and controllers outlive a full disk."""
+    cluster, lines = Cluster(), io.StringIO()
+    cluster.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    cluster.create(PODS, pod("p"))
+    cluster.bind("p")
+    step, failed = cluster.running.step, []
+
+    def fail_once(now: float) -> float | None:
+        if not failed:
+            failed.append(now)
+            raise Unwritten("full")
+        return step(now)
+
+    async def main() -> None:
+        acting = asyncio.create_task(keep_running(cluster.running, lambda: cluster.now, 0.0, log=Log(lines)))
+        async with asyncio.timeout(10):
+            while not failed:
+                await asyncio.sleep(0)
+            cluster.create(MAPS, {"metadata": {"name": "m"}})
+            while cluster.phases() != {"p": "Running"}:
+                await asyncio.sleep(0)
+        acting.cancel()
+
+    cluster.running.step = fail_once  # type: ignore[method-assign]
+    asyncio.run(main())
+    assert "kubelet and controllers failed" in lines.getvalue()

@@ -264,3 +264,33 @@ def test_a_file_opened_again_is_the_same_store(tmp_path_factory: pytest.TempPath
     assert opened.list("pods") == memory.list("pods")
     assert opened.since(opened.compacted, "pods") == memory.since(memory.compacted, "pods")
     opened.close()
+
+
+def test_one_who_fails_does_not_keep_the_news_from_others() -> None:
+    store, heard = Store(), []
+
+    def fail(change: Change) -> None:
+        raise ZeroDivisionError
+
+    store.subscribe(fail)
+    store.subscribe(lambda change: heard.append(change.revision))
+    with pytest.raises(ZeroDivisionError):
+        store.create(POD, document())
+    assert heard == [2]
+    assert store.get(POD) is not None
+
+
+def test_a_copy_goes_its_own_way(store: Store) -> None:
+    """It has the same documents, revisions and history, and neither hears of the other."""
+    store.create(POD, document())
+    store.replace(POD, document(x=1), None)
+    heard: list[Change] = []
+    store.subscribe(heard.append)
+    copy = store.copy()
+    assert (copy.list("pods"), copy.revision) == (store.list("pods"), store.revision)
+    assert copy.since(1, "pods") == store.since(1, "pods")
+    copy.create(Key("pods", "default", "b"), document("b"))
+    assert not heard
+    assert [one["metadata"]["name"] for one in store.list("pods").items] == ["a"]
+    store.remove(POD)
+    assert [one["metadata"]["name"] for one in copy.list("pods").items] == ["a", "b"]

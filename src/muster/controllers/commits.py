@@ -17,6 +17,21 @@ from muster.kube.resources import is_later
 from muster.snapshot.world import Key, PodFacts, World
 
 _WRITERS = 16
+# A PodGroup that was made and is gone is made again after this, then after twice as long each time, and so on up to the
+# last: its owner may be gone, too, and only we have not seen that yet.
+_AGAIN_S, _LONGEST_AGAIN_S = 2.0, 60.0
+
+
+class _Birth(NamedTuple):
+    """When a PodGroup was made last, and how often in a row."""
+
+    at_s: float
+    times: int
+
+    @property
+    def again_s(self) -> float:
+        """When it may be made again."""
+        return self.at_s + min(_AGAIN_S * 2.0 ** (self.times - 1), _LONGEST_AGAIN_S)
 
 
 class _Mark(NamedTuple):
@@ -50,6 +65,7 @@ class Commits:
         # What was sent and not seen yet, and of which gangs.
         self._sent: dict[Key, _Sent] = {}
         self._of_gang: dict[Key, dict[Key, None]] = {}
+        self._births: dict[Key, _Birth] = {}
 
     def see(self, pod: Key, facts: PodFacts) -> bool | None:
         """A sight of a pod: True when it shows what was written here, False when that was done and it shows something
@@ -130,13 +146,26 @@ class Commits:
         key = metadata["namespace"], metadata["name"]
         group = self._world.groups.get(key)
         if group is None:
+            before = self._birth(key)
             await self._client.create(POD_GROUP, key[0], made.document)
+            self._births[key] = _Birth(self._client.clock.now_s(), before.times + 1 if before is not None else 1)
             return
         patch = _difference(document_of(group, POD_GROUP), made.document)
         # Only that on which it was derived: who changed it meanwhile is heard first.
         version = {"uid": group.metadata.uid, "resourceVersion": group.metadata.resource_version}
         patch["metadata"] = {**patch.get("metadata", {}), **version}
         await self._client.patch(POD_GROUP, *key, patch, content=MERGE)
+
+    def _birth(self, gang: Key) -> _Birth | None:
+        """When a PodGroup that is about to be made was made before. Raises Conflict when that was a moment ago."""
+        now_s = self._client.clock.now_s()
+        # Who lived longer than the longest wait is not known any more.
+        self._births = {key: one for key, one in self._births.items() if now_s < one.at_s + 2 * _LONGEST_AGAIN_S}
+        before = self._births.get(gang)
+        if before is not None and now_s < before.again_s:
+            call = Call("create", POD_GROUP.plural, *gang, write=True)
+            raise Conflict(call, "it was made a moment ago, and is gone again")
+        return before
 
     def _is_marked(self, pod: Assignment) -> bool:
         facts = self._world.pods.get((pod.namespace, pod.name))

@@ -122,6 +122,12 @@ class Flights:
         """The gangs with pods of which nobody knows whether they were bound."""
         return {flight.gang for flight in self._flights.values() if flight.unknown and flight.gang is not None}
 
+    def leaving(self) -> dict[Key, Key | None]:
+        """Pods that were told to go, and the API server has not said yes yet: they may stay. And their gangs."""
+        return {
+            pod: flight.gang for pod, flight in self._flights.items() if not flight.node and flight.answered_ns is None
+        }
+
     def doubtful(self, before_ns: int) -> Iterator[tuple[Key, Flight]]:
         """Those whose pods must be read: the answer is not known, or was a yes that the watch has not shown since
         `before_ns`. Who waits for an answer is not read: what it shows could still change.

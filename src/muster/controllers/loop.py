@@ -17,7 +17,7 @@ from muster.controllers.scheduler import WATCHED, Scheduler
 from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import WARNING, Note, eviction_note
-from muster.decisions.orders import BindOrder, EvictOrder, Orders
+from muster.decisions.orders import BindOrder, EvictOrder, Orders, parts_of
 from muster.errors import ApiError, BadObject, Conflict, NotFound, TooManyRequests, Unreachable
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
@@ -85,7 +85,7 @@ class Loop:
             scheduler,
             clock=self._clock,
             may_write=may_write,
-            is_busy=lambda: bool(self._writes),
+            is_busy=lambda: self.is_sending,
             wake=self.wake,
             log=log,
             metrics=metrics,
@@ -111,6 +111,11 @@ class Loop:
                 tasks.create_task(self._follow(kind))
             tasks.create_task(self._cycles())
             tasks.create_task(self.teller.run())
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a bind or an eviction is under way."""
+        return bool(self._writes)
 
     async def settled(self, seconds: float) -> None:
         """Waits until no bind or eviction is under way, at most so long."""
@@ -311,13 +316,15 @@ class Loop:
         sent_ns, failed = self._at_ns(), await self.teller.reserve(orders)
         leads = self._may_write()
         leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
-        for order in orders.evictions:
-            error = self._unreserved(order, failed, sent_ns)
-            if leads and error is None:
-                leaving[order.gang, order.action, order.beneficiary].append(order)
-            else:
+        for part in parts_of(orders.evictions):
+            errors = [self._unreserved(order, failed, sent_ns) for order in part]
+            if leads and not any(errors):
+                for order in part:
+                    leaving[order.gang, order.action, order.beneficiary].append(order)
+                continue
+            for order in part:
                 self._scheduler.put_off(order)
-                self._awake.set()
+            self._awake.set()
         await asyncio.gather(*(self._evict_all(together, orders.decision) for together in leaving.values()))
 
     def _unreserved(self, order: EvictOrder, failed: Mapping[Key, ApiError], sent_ns: int) -> ApiError | None:

@@ -38,8 +38,9 @@ class Patience(Generic[K]):
         return beyond >= 0
 
     def succeeded(self, who: K) -> None:
-        """It works: what was before is forgotten."""
-        self._failures.pop(who, None)
+        """It works: what was before is forgotten. Who rests does so to the end: this may be from before it failed."""
+        if who in self._failures and not self._failures[who].until_ns:
+            del self._failures[who]
 
     def rested(self, now_ns: int) -> list[K]:
         """Whose rest ended since this was last asked. Who did not fail for long is forgotten."""

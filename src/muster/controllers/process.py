@@ -127,6 +127,9 @@ class Process:
             if stop.is_set():
                 await self._hand_over(events)
         finally:
+            if self.election is not None and self.work.is_sending:
+                # It may still arrive, and nobody may plan on what it changes before it did.
+                self.election.gives_back = False
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -17,11 +17,12 @@ from muster.api.topology import Topology
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
+from muster.controllers.charging import overdrawn
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
-from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of
+from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of, parts_of
 from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
 from muster.kube.resources import is_later
@@ -197,20 +198,20 @@ class Scheduler:
         return self._without_flying(found)
 
     def _without_flying(self, found: Orders) -> Orders:
-        """Without evictions of pods that are still on their way to a node, and of others that would go for the same
-        gain: all of them go when it is known what became of those. And without more pods for a gang of which nobody
-        knows what became of one: where somebody is admitted, that one does not count (SPEC §1).
+        """Without evictions of pods that are still on their way to a node, and of others that are only right with
+        them: all of them go when it is known what became of those. And without more pods for a gang of which nobody
+        knows what became of one: where somebody is admitted, that one does not count (SPEC §1). While it is not known
+        whether a pod leaves, it may still hold its domain, and its part of its queue.
         """
-
-        def gain(order: EvictOrder) -> Any:
-            return order.beneficiary or order.gang
-
-        vain = {gain(order) for order in found.evictions if order.pod in self.flights}
-        unknown = self.flights.unknown()
-        return found._replace(
-            binds=tuple(order for order in found.binds if order.gang not in unknown),
-            evictions=tuple(order for order in found.evictions if gain(order) not in vain),
-        )
+        parts = parts_of(found.evictions)
+        vain = {order for part in parts if any(one.pod in self.flights for one in part) for order in part}
+        going = tuple(order for order in found.evictions if order not in vain)
+        assert self.plan is not None
+        leaving = self.flights.leaving()
+        going_too = {*leaving, *(order.pod for order in going)}
+        waiting = self.flights.unknown() | {one for one in leaving.values() if one is not None}
+        waiting |= overdrawn(self.plan, self.world, going_too, found.binds)
+        return found._replace(binds=tuple(order for order in found.binds if order.gang not in waiting), evictions=going)
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""

@@ -4,7 +4,8 @@ Only what differs from what is there is written. What a gang is told about itsel
 evictions have happened: a status may be late, but it is never ahead of the truth.
 """
 
-from collections.abc import Collection, Iterator, MutableMapping
+import itertools
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -105,6 +106,18 @@ class Orders(NamedTuple):
     signals: tuple[SignalOrder, ...] = ()
     queues: tuple[QueueOrder, ...] = ()
     decision: str = ""
+
+
+def parts_of(evictions: Iterable[EvictOrder]) -> list[list[EvictOrder]]:
+    """Evictions that are only right together: those of one gang, those for one gang, and so on from these."""
+    part_of: dict[Any, list[EvictOrder]] = {}
+    for order in evictions:
+        ends = order.gang, order.beneficiary or order.gang
+        near = {id(part_of[end]): part_of[end] for end in ends if end in part_of}
+        joined = [*itertools.chain.from_iterable(near.values()), order]
+        for one in joined:
+            part_of[one.gang] = part_of[one.beneficiary or one.gang] = joined
+    return list({id(part): part for part in part_of.values()}.values())
 
 
 class Told(NamedTuple):
@@ -295,7 +308,8 @@ def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]
         return
     for name, queue in world.queues.items():
         row = queues.row_of.get(name)
-        now = queue, queues.cut_off.get(name), plan.queues[row] if row is not None else None
+        children = tuple(queues.names[child] for child in queues.children.get(row, ())) if row is not None else ()
+        now = queue, queues.cut_off.get(name), plan.queues[row] if row is not None else None, children
         before = told.get(name)
         if before is not None and before[0] is queue and before[1:] == now[1:]:
             continue

@@ -17,7 +17,7 @@ from muster.decisions.words import foremost, sentence, told
 from muster.plan.accounts import core_pods
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
-from muster.snapshot.requests import PODS
+from muster.snapshot.requests import HOST_PORT, PODS
 
 ACCEPTED, PODS_PRESENT, SCHEDULED, STALE = "Accepted", "PodsPresent", "Scheduled", "Stale"
 UNSCHEDULABLE_ON_NODE_POOL = "UnschedulableOnNodePool"
@@ -216,7 +216,8 @@ def _amounts(shapes: Iterable[int], snapshot: Snapshot) -> dict[str, str | int |
     return {
         resource: _quantity(resource, int(total))
         for resource, total in zip(snapshot.resources, totals, strict=True)
-        if total and resource != PODS
+        # A port is no amount that anybody could read.
+        if total and resource != PODS and not resource.startswith(HOST_PORT)
     }
 
 

@@ -58,6 +58,8 @@ class Connection(NamedTuple):
     namespace: str = "default"
     context: str = ""
     proxy: str = ""
+    # Whether it is that of the pod we run in.
+    in_pod: bool = False
 
 
 def checked_server(server: str, where: str) -> str:
@@ -108,4 +110,5 @@ def in_cluster(
         name or "default",
         "in-cluster",
         proxy_for(server, "", "in-cluster"),
+        in_pod=True,
     )

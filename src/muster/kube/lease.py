@@ -79,6 +79,8 @@ class Election:
         self._gap_s: float | None = None
         self._turn = asyncio.Lock()
         self.last_error: ApiError | BadObject | TimeoutError | None = None
+        # False: something that we sent is still on its way, so whoever comes next has to wait the Lease out.
+        self.gives_back = True
 
     def is_leader(self) -> bool:
         """Whether we may act now. False from the moment that the deadline passed, even while a renewal hangs."""
@@ -163,7 +165,7 @@ class Election:
     async def release(self) -> None:
         """Gives the Lease back, if it is ours. We no longer lead from the start of this, whatever comes of it."""
         mine, self._leading, self._is_over = self.is_leader(), False, True
-        if not mine:
+        if not mine or not self.gives_back:
             return
         # Whoever comes next waits out the Lease if this fails: that costs time, not safety.
         with suppress(ApiError, BadObject, TimeoutError):

@@ -3,10 +3,11 @@
 A transport knows nothing of Kubernetes: it gives an answer with its status, or raises `Unanswered`.
 """
 
+import asyncio
 import socket
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, Protocol
 
 import aiohttp
@@ -21,6 +22,8 @@ Params = Mapping[str, str]
 _CONNECT_S = 10.0
 _KEEP_ALIVE_S = 30.0
 _CHUNK_BYTES = 256 * 1024
+# A stream may be silent for long, but a server says at once that there is one: who waits for that is blind meanwhile.
+OPEN_S = 30.0
 
 
 class Unanswered(MusterError):
@@ -148,7 +151,12 @@ class HttpTransport:
     async def stream(self, request: Request, idle_s: float) -> AsyncIterator[Stream]:
         """An answer to read as it comes."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
-        async with self._send(request, timeout) as response:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(min(OPEN_S, idle_s)):
+                    response = await stack.enter_async_context(self._send(request, timeout))
+            except TimeoutError:
+                raise Unanswered(f"{self._connection.server} did not answer in time") from None
             yield Stream(response.status, response.headers, self._chunks(response))
 
     async def close(self) -> None:

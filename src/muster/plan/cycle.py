@@ -14,7 +14,7 @@ from muster.plan.evictor import Wanted
 from muster.plan.layout import BINPACK
 from muster.plan.ledger import Taking
 from muster.plan.lone import Lone
-from muster.plan.memory import Memory, Recall, Remembered
+from muster.plan.memory import Memory, Recall, Remembered, Waits
 from muster.plan.order import Line, Turn, turns_of
 from muster.plan.outcome import (
     ACTIONS,
@@ -80,7 +80,7 @@ class _Cycle:
         # Clocks of what is below its minimum.
         self._clocks: dict[int, list[Clock]] = {}
         self._said: dict[Key, Remembered] = {}
-        self._idle: dict[Key, tuple[Gang, tuple[Reason, ...]]] = {}
+        self._idle: dict[Key, Waits] = {}
 
     def place(self) -> None:
         """All turns, in the order of SPEC §7."""
@@ -180,8 +180,8 @@ class _Cycle:
             self._return(state, reserved)
         known = None if books.evictions else self._recall.surplus(state.gang)
         if known is not None and not books.evictor.may_help(progress):
-            state.waits = dict(enumerate(known))
-            self._idle[state.gang.key] = (state.gang, known)
+            state.waits = dict(enumerate(known.reasons))
+            self._idle[state.gang.key] = known
             return False
         before = sum(progress.used)
         alone = self._line.is_alone(state.gang)
@@ -199,7 +199,7 @@ class _Cycle:
             return True
         of_queues = any(reason.queue != NONE for reason in state.waits.values())
         if not any(progress.used) and not books.reserved.anything and not of_queues:
-            self._idle[state.gang.key] = (state.gang, tuple(state.waits.values()))
+            self._idle[state.gang.key] = Waits(state.gang, tuple(state.waits.values()), self._snapshot.now_ns)
         return False
 
     def _return(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> None:

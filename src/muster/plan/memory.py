@@ -26,6 +26,14 @@ class Remembered(NamedTuple):
     at_ns: int
 
 
+class Waits(NamedTuple):
+    """Why surplus of a gang waits, and when that was found out."""
+
+    gang: Gang
+    reasons: tuple[Reason, ...]
+    at_ns: int
+
+
 @dataclass(frozen=True)
 class Memory:
     """No and unknown stand while the gang, and the room that it could use, stay as they are."""
@@ -34,7 +42,7 @@ class Memory:
     room: Amounts = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     said: dict[Key, Remembered] = field(default_factory=dict)
     # Gangs that have their minimum, and why their surplus waits.
-    surplus: dict[Key, tuple[Gang, tuple[Reason, ...]]] = field(default_factory=dict)
+    surplus: dict[Key, Waits] = field(default_factory=dict)
     settled: Settled = field(default_factory=Settled)
     # When there was last less room than before.
     shrunk_ns: int = 0
@@ -76,21 +84,21 @@ class Recall:
         known = self._memory.said.get(gang.key)
         if known is None or known.gang is not gang or self._grew_for(gang):
             return None
-        return None if self._is_outdated(known) else known
+        return None if known.proof is not None and self._is_outdated(known.at_ns) else known
 
-    def _is_outdated(self, known: Remembered) -> bool:
+    def surplus(self, gang: Gang) -> Waits | None:
+        """Why the gang's surplus waits, if it still does."""
+        known = self._memory.surplus.get(gang.key)
+        if known is None or known.gang is not gang or self._grew_for(gang):
+            return None
+        return None if known.reasons and self._is_outdated(known.at_ns) else known
+
+    def _is_outdated(self, at_ns: int) -> bool:
         """Whether a no that still holds is given anew, because its numbers may be others by now."""
-        if not self._renewals or known.proof is None or known.at_ns > self._memory.shrunk_ns:
-            return False
-        if self._snapshot.now_ns - known.at_ns < _OUTDATED_NS:
+        if not self._renewals or at_ns > self._memory.shrunk_ns or self._snapshot.now_ns - at_ns < _OUTDATED_NS:
             return False
         self._renewals -= 1
         return True
-
-    def surplus(self, gang: Gang) -> tuple[Reason, ...] | None:
-        """Why the gang's surplus waits, if it still does."""
-        known = self._memory.surplus.get(gang.key)
-        return known[1] if known is not None and known[0] is gang and not self._grew_for(gang) else None
 
     def _grew_for(self, gang: Gang) -> bool:
         """Whether a node that the gang could use has more room than when the last cycle ended."""

@@ -223,7 +223,8 @@ class World:
             if facts.gang is not None:
                 self._changed.add(facts.gang)
                 self.members.setdefault(facts.gang, {})[key] = facts
-        if self.listener is not None:
+        # Who was not known, and goes, changes nothing: a watch may tell the same thing twice.
+        if self.listener is not None and (before is not None or facts is not None):
             self.listener.pod_changed(before, facts)
 
     def _renew(self, key: Key, before: PodFacts, pod: Pod) -> None:

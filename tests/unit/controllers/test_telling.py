@@ -145,6 +145,25 @@ async def test_what_is_always_refused_is_asked_ever_less_often():
 
 
 @played
+async def test_what_could_not_be_said_while_the_lease_was_in_doubt_is_said_when_it_is_not():
+    """A status waits while binds are under way; when its turn comes nobody knows who leads, and then we do again."""
+    server = Server()
+    server.play(nodes(1))
+    async with running(server) as process:
+        await until(lambda: server.count("watch") >= 7)
+        slow = server.fail("bind", times=1, done=True, wait_s=1.0)
+        server.play(gang("large", 2, gpus=4))
+        server.play(gang("small", 1))
+        await until(lambda: slow.met)
+        process.leads = False
+        await asyncio.sleep(10)
+        assert not server.status_of("large")
+        process.leads = True
+        process.loop.wake()
+        await until(says(server, "large", "InsufficientResources"), 10)
+
+
+@played
 async def test_of_a_gang_that_became_invalid_no_sums_are_told_and_its_state_stays():
     server = Server()
     server.play(nodes(2) | gang("g", 2))

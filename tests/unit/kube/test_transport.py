@@ -460,3 +460,21 @@ def test_a_refused_certificate_tells_until_when_it_was_valid(authority):
 
 async def _refused(request):
     return web.json_response({"message": "Unauthorized"}, status=401)
+
+
+def test_a_server_that_does_not_even_begin_a_stream_is_given_up(monkeypatch):
+    """Found by the simulation: for a minute and a half nobody was heard, because one opening of a watch was lost."""
+    monkeypatch.setattr("muster.kube.transport.OPEN_S", 0.05)
+
+    async def handler(request):
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+        await asyncio.sleep(30)
+
+    async def work(client):
+        async with aclosing(watch(client, THINGS)) as changes:
+            return [await anext(changes), await anext(changes)]
+
+    listed, restarted = talking(handler, work)
+    assert isinstance(listed, Listed)
+    assert restarted.cause == "unreachable"

@@ -1,0 +1,51 @@
+"""Binds that are only right if pods leave of which nobody knows yet whether they do.
+
+A pod that is told to go is not charged to its queue any more, and what that frees is planned with at once. But the API
+server may refuse, or never hear of it. So what would raise a queue above its limit, or its quota, if everybody stayed
+waits for the answers.
+"""
+
+from collections.abc import Collection, Iterable
+
+from muster.api.tree import NONE
+from muster.decisions.orders import BindOrder
+from muster.plan.outcome import Plan
+from muster.snapshot.queues import CHARGES, charge_of
+from muster.snapshot.world import Key, World
+
+
+def overdrawn(plan: Plan, world: World, leaving: Collection[Key], binds: Iterable[BindOrder]) -> set[Key]:
+    """The gangs of `binds` that must wait as long as the pods in `leaving`, which were told to go, may stay."""
+    queues = plan.snapshot.queues
+    if not leaving or not queues.written or not plan.queues:
+        return set()
+    staying: dict[int, list[int]] = {}
+    firm: dict[int, list[int]] = {}
+    gangs = {gang.key: gang for gang in plan.snapshot.gangs}
+    for pod in leaving:
+        facts = world.pods.get(pod)
+        gang = gangs.get(facts.gang) if facts is not None and facts.gang is not None else None
+        if facts is None or gang is None:
+            continue
+        for row in _path(plan, gang.queue):
+            for table in (staying,) if gang.is_preemptible else (staying, firm):
+                held = table.setdefault(row, [0] * len(CHARGES))
+                for resource, amount in facts.request.items():
+                    if charge_of(resource) != NONE:
+                        held[charge_of(resource)] += amount
+    full = {
+        row
+        for most, table, has in (
+            (queues.limit, staying, [one.allocated for one in plan.queues]),
+            (queues.quota, firm, [one.non_preemptible for one in plan.queues]),
+        )
+        for row, held in table.items()
+        if any(has[row][charge] + held[charge] > most[row, charge] for charge in range(len(CHARGES)) if held[charge])
+    }
+    return {order.gang for order in binds if not full.isdisjoint(_path(plan, gangs[order.gang].queue))}
+
+
+def _path(plan: Plan, queue: str) -> tuple[int, ...]:
+    """The queue and those above it, by number."""
+    row = plan.snapshot.queues.row_of.get(queue, NONE)
+    return tuple(plan.snapshot.queues.paths[row]) if row != NONE else ()

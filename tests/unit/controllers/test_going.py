@@ -1,0 +1,177 @@
+"""Who goes when answers are lost, pods are on their way and watches lag: those that were meant, and nobody else."""
+
+import asyncio
+
+import pytest
+from msgspec import structs
+
+from muster.api.cluster import Pod
+from muster.api.kinds import Kind, kind_of, read_object
+from muster.controllers.scheduler import Scheduler
+from short_forms import documents_of, ns
+from unit.controllers.playground import HIGH, LOST, Server, gang, is_whole, nodes, played, running, told, until
+from unit.kube.playing import refusal
+
+
+def seen_by(scheduler, things):
+    """The scheduler sees all of this; gives the pods by name."""
+    pods = {}
+    for document in [HIGH, *documents_of(things)]:
+        document["metadata"].setdefault("uid", f"uid-{document['metadata']['name']}")
+        kind = kind_of(document)
+        assert isinstance(kind, Kind)
+        found = read_object(document, kind)[0]
+        scheduler.see(found)
+        if isinstance(found, Pod):
+            pods[found.metadata.name] = found
+    return pods
+
+
+@pytest.mark.parametrize("answer", [LOST, refusal(500), refusal(504, "Timeout")], ids=["broken off", "500", "504"])
+@pytest.mark.parametrize("unread", [0, 3], ids=["read", "read later"])
+@played
+async def test_an_eviction_whose_answer_is_lost_is_looked_up_before_anybody_else_goes(answer, unread):
+    """It happened, and the watch is slow to show it: one pod is enough, and one pod goes."""
+    server = Server()
+    server.put(HIGH)
+    server.play(nodes(2))
+    async with running(server):
+        await until(lambda: server.count("watch") >= 7)
+        for name in ("lowa", "lowb"):
+            server.play(gang(name, 1))
+            await until(told(server, name))
+        await asyncio.sleep(3)
+        server.lag_s["pods"] = 20.0
+        server.fail("evict", done=True, says=answer)
+        server.fail("get", plural="pods", times=unread, says=refusal(503))
+        server.play(gang("high", 1, priorityClassName="high"))
+        await until(lambda: is_whole(server, "high"), 120)
+        await asyncio.sleep(30)
+    assert server.count("evict") == 1
+
+
+def test_a_gang_goes_when_all_of_it_can():
+    """One pod of it runs, the bind of the other is on its way: nobody goes before that is known."""
+    scheduler = Scheduler()
+    gangs = {"low": {"minMember": 2}, "high": {"minMember": 1, "priorityClassName": "high"}}
+    pods = seen_by(
+        scheduler,
+        {"nodes": [{"name": "n", "gpus": 2}], "gangs": gangs, "pods": [{"gang": "low", "count": 2}]},
+    )
+    binds = scheduler.cycle(ns(0)).binds
+    scheduler.sent(binds, ns(0))
+    for order in binds:
+        scheduler.bound(order, ns(0))
+    shown = pods[binds[0].pod[1]]
+    scheduler.see(structs.replace(shown, spec=structs.replace(shown.spec, node_name="n")))
+    seen_by(scheduler, {"pods": [{"gang": "high", "name": "h", "gpus": 2}]})
+    assert scheduler.cycle(ns(1)).evictions == ()
+    shown = pods[binds[1].pod[1]]
+    scheduler.see(structs.replace(shown, spec=structs.replace(shown.spec, node_name="n")))
+    assert len(scheduler.cycle(ns(2)).evictions) == 2
+
+
+@played
+async def test_whose_namespace_was_not_read_does_not_go_in_place_of_somebody_else():
+    """Both gangs are protected, and no watch has shown it. Reading about the one that was meant brings the other into
+    the plan; that one is read about, too, before it goes.
+    """
+    server = Server()
+    server.put(HIGH)
+    server.play(nodes(2))
+    async with running(server):
+        await until(lambda: server.count("watch") >= 7)
+        for space in ("here", "there"):
+            pods = [{"gang": "low", "name": "l", "namespace": space}]
+            server.play({"gangs": {f"{space}/low": {"minMember": 1}}, "pods": pods})
+            await until(lambda at=space: server.objects["pods"][at, "l"]["spec"].get("nodeName"))
+        high = {"minMember": 1, "priorityClassName": "high"}
+        server.play({"gangs": {"high": high}, "pods": [{"gang": "high", "name": "h", "gated": True}]})
+        await asyncio.sleep(3)
+        server.lag_s["podgroups"] = 300.0
+        for space in ("here", "there"):
+            server.change("podgroups", "low", {"spec": {"preemptibility": "non-preemptible"}}, space)
+        await asyncio.sleep(10)
+        server.change("pods", "h", {"spec": {"schedulingGates": None}})
+        await asyncio.sleep(30)
+    assert server.count("evict") == 0
+
+
+def left_and_right(pods, **more):
+    """A node on each side with a GPU each, and pods of gangs a, b and c; b comes before the others."""
+    sides = [{"name": side, "gpus": 1, "labels": {"side": side}} for side in ("left", "right")]
+    gangs = {"a": {"minMember": 1}, "b": {"minMember": 1, "priorityClassName": "high"}, "c": {"minMember": 1}}
+    for name, queue in more.pop("in_queues", {}).items():
+        gangs[name]["queue"] = queue
+    return {"nodes": sides, "gangs": gangs, "pods": pods, **more}
+
+
+B = {"gang": "b", "name": "b", "spec": {"nodeSelector": {"side": "left"}}}
+
+
+def test_a_gang_gets_no_more_pods_while_one_of_it_may_not_have_left():
+    """It was told to go, and nobody has said yes: it may stay where it is, and hold the gang there."""
+    scheduler = Scheduler()
+    seen_by(scheduler, left_and_right([{"gang": "a", "name": "a", "on": "left"}, B]))
+    (order,) = scheduler.cycle(ns(0)).evictions
+    scheduler.sent([order], ns(0))
+    seen_by(scheduler, {"pods": [{"gang": "a", "name": "a-again"}]})
+    assert scheduler.cycle(ns(1)).binds == ()
+    scheduler.flights.answered(order.pod, order.uid, ns(2))
+    assert [one.pod[1] for one in scheduler.cycle(ns(2)).binds] == ["a-again"]
+
+
+def test_the_limit_of_a_queue_is_free_again_when_its_pod_is_known_to_go():
+    """Room is taken back from a queue at its limit; another gang of it waits until that has happened."""
+    scheduler = Scheduler()
+    queues = {"p": {"quota": 0, "limit": 1}, "q": {"quota": 1}}
+    pods = [{"gang": "a", "name": "a", "on": "left"}, B, {"gang": "c", "name": "c"}]
+    seen_by(scheduler, left_and_right(pods, queues=queues, in_queues={"a": "p", "b": "q", "c": "p"}))
+    orders = scheduler.cycle(ns(0))
+    (order,) = orders.evictions
+    assert (order.pod[1], orders.binds) == ("a", ())
+    scheduler.sent([order], ns(0))
+    assert scheduler.cycle(ns(1)).binds == ()
+    scheduler.flights.answered(order.pod, order.uid, ns(2))
+    assert [one.pod[1] for one in scheduler.cycle(ns(2)).binds] == ["c"]
+
+
+def test_nobody_is_bound_for_a_part_of_a_queue_that_somebody_may_keep():
+    """Found by the simulation: an eviction was lost, its pod stayed, and the queue was above its limit for good."""
+    scheduler = Scheduler()
+    gangs = {
+        "low": {"minMember": 1, "queue": "q", "stalenessGracePeriod": "0s"},
+        "next": {"minMember": 1, "queue": "q"},
+        "other": {"minMember": 1, "queue": "r"},
+    }
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "queues": {"q": {"limit": 2}, "r": {"limit": 2}},
+        "gangs": gangs,
+        "pods": [{"gang": "low", "name": "low", "gpus": 2, "on": "n"}],
+    }
+    pods = seen_by(scheduler, things)
+    scheduler.flights.leave(("default", "low"), ns(0))
+    seen_by(scheduler, {"pods": [{"gang": "next", "name": "next", "gpus": 2}, {"gang": "other", "name": "other"}]})
+    assert [order.pod[1] for order in scheduler.cycle(ns(1)).binds] == ["other"]
+    scheduler.flights.answered(("default", "low"), pods["low"].metadata.uid, ns(1))
+    assert "next" in [order.pod[1] for order in scheduler.cycle(ns(2)).binds]
+
+
+def test_a_gang_gets_nobody_new_while_one_that_was_told_to_go_may_stay():
+    """Found by the simulation: the others were bound in another rack already, and the one whose eviction was late lay
+    in the old one.
+    """
+    scheduler = Scheduler()
+    pods = seen_by(
+        scheduler,
+        {
+            "nodes": [{"name": "n", "count": 2, "gpus": 2}],
+            "gangs": {"g": {"minMember": 1}},
+            "pods": [{"gang": "g", "name": "old", "on": "n-0"}, {"gang": "g", "name": "new"}],
+        },
+    )
+    scheduler.flights.leave(("default", "old"), ns(0))
+    assert scheduler.cycle(ns(1)).binds == ()
+    scheduler.flights.answered(("default", "old"), pods["old"].metadata.uid, ns(1))
+    assert [order.pod[1] for order in scheduler.cycle(ns(2)).binds] == ["new"]

@@ -1,82 +1,16 @@
-"""CustomResourceDefinitions, generated from the structs: structural schemas, printer columns, CEL rules.
-
-The rules here are the part of SPEC §4 that an API server can check by itself within its cost limits; `validation` has
-all of them. A rule stands beside the struct it is about, so every place that the struct is used carries it.
-"""
+"""CustomResourceDefinitions, generated from the structs: structural schemas, printer columns, `rules` in CEL."""
 
 from typing import Any
 
-from muster.api import interface, kinds, podgroup, queue, schema, topology
+from muster.api import kinds, schema
 from muster.api.kinds import Kind
+from muster.api.rules import RULES
 from muster.api.schema import Form, form_of
 
 # How deep the nested entries of a ResourceInterface are spelled out: a structural schema can't refer to itself.
 _UNROLLED = 3
 
 _QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
-
-_ONE_MINIMUM = (
-    "!has(self.minMember) || self.minMember == 0 || !has(self.minSubGroup)",
-    "minMember and minSubGroup can't both be set: pods are counted in leaves, children in branches",
-)
-_RULES: dict[type, list[tuple[str, str]]] = {
-    podgroup.PodGroupSpec: [
-        _ONE_MINIMUM,
-        ("!has(self.subGroups) || !has(self.subgroups)", "subGroups and subgroups can't both be set: keep subGroups"),
-        (
-            "!has(self.minSubGroup) || (has(self.subGroups) && size(self.subGroups) > 0) || "
-            "(has(self.subgroups) && size(self.subgroups) > 0)",
-            "minSubGroup counts SubGroups, and there are none: write minMember instead",
-        ),
-        *(
-            (
-                f"!has(self.minSubGroup) || !has(self.{field}) || size(self.{field}) == 0 || self.minSubGroup <= "
-                f"self.{field}.filter(g, !has(g.parent) || g.parent == '').size()",
-                "minSubGroup is more than the number of SubGroups directly below the PodGroup",
-            )
-            for field in ("subGroups", "subgroups")
-        ),
-    ],
-    podgroup.SubGroup: [
-        _ONE_MINIMUM,
-        ("!has(self.parent) || self.parent != self.name", "a SubGroup can't be its own parent"),
-    ],
-    topology.TopologySpec: [
-        (
-            "self.levels.all(a, self.levels.exists_one(b, b.nodeLabel == a.nodeLabel))",
-            "every level needs a nodeLabel of its own",
-        ),
-        (
-            f"!self.levels.exists(a, a.nodeLabel == '{topology.HOSTNAME}') || "
-            f"self.levels[size(self.levels) - 1].nodeLabel == '{topology.HOSTNAME}'",
-            f"{topology.HOSTNAME} is the narrowest level there is: it comes last",
-        ),
-        (
-            "self.levels.map(a, a.nodeLabel) == oldSelf.levels.map(a, a.nodeLabel)",
-            "the labels of a Topology stay as they were created: create a new one",
-        ),
-    ],
-    queue.QueueResource: [
-        (
-            f"!has(self.{field}) || self.{field} >= 0.0 || self.{field} == -1.0",
-            f"{field} is -1 (unlimited) or 0 or more",
-        )
-        for field in ("quota", "limit")
-    ],
-    queue.Queue: [
-        (
-            "!has(self.spec) || !has(self.spec.parentQueue) || self.spec.parentQueue != self.metadata.name",
-            "a queue can't be its own parent",
-        )
-    ],
-    interface.KindReference: [
-        (
-            "(has(self.group) && self.group != '') || !(self.kind in ['Secret', 'ConfigMap'])",
-            "Secrets and ConfigMaps can't be read: their content could leak into names and labels",
-        )
-    ],
-    interface.Reference: [("has(self.lookup) != has(self.list)", "a reference needs either lookup or list")],
-}
 
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -214,8 +148,8 @@ def _object_schema(form: Form, inside: dict[type, int]) -> dict[str, Any]:
     if form.required:
         made["required"] = sorted(form.required)
     made["properties"] = {name: _schema(field, below) for name, field in form.fields.items()}
-    if form.struct in _RULES:
-        made["x-kubernetes-validations"] = [{"rule": rule, "message": says} for rule, says in _RULES[form.struct]]
+    if form.struct in RULES:
+        made["x-kubernetes-validations"] = [{"rule": rule.text, "message": rule.says} for rule in RULES[form.struct]]
     return made
 
 

@@ -39,7 +39,7 @@ from muster.cli.options import Server, load_config, with_cluster, with_config, w
 from muster.cli.owners import together
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, signs, tell
 from muster.config import Config
-from muster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable, UsageError
+from muster.errors import ApiError, Forbidden, Invalid, NotFound, Unauthorized, Unreachable, UsageError
 from muster.grouping.built_in import built_in_interfaces
 from muster.grouping.trouble import AGGREGATE_LABEL
 from muster.kube.client import Client
@@ -375,6 +375,9 @@ def _documents(found: list[Source] | ApiError) -> list[dict[str, Any]] | None:
 
 # Webhook and leader
 
+# What no schema minds: only muster itself refuses it.
+_MISTAKEN = {"subGroups": [{"name": "a", "minMember": 1, "parent": "b"}]}
+
 
 async def _webhook(patient: Patient) -> list[Finding]:
     try:
@@ -382,6 +385,8 @@ async def _webhook(patient: Patient) -> list[Finding]:
     except Forbidden as error:
         return [_unknown("webhook", error)]
     if not found:
+        if isinstance(await _rehearsed(patient.client, _MISTAKEN), Invalid):
+            return [Finding("webhook", OK, "the API server asks muster without one: mistakes in objects are refused")]
         says = "none is installed: mistakes in objects are told in their status, not when they are written"
         return [Finding("webhook", WARN, says, "muster manifests has one")]
     findings: list[Finding] = []
@@ -393,25 +398,28 @@ async def _webhook(patient: Patient) -> list[Finding]:
 
 
 async def _answers(client: Client) -> Finding | None:
-    """Whether a PodGroup could be written now, by rehearsing it: the API server asks the webhook as it always does.
+    """Whether a PodGroup could be written now: the API server asks the webhook as it always does.
 
     None: that may not be tried, or there are no PodGroups.
     """
+    refusal = await _rehearsed(client, {"minMember": 1})
+    if isinstance(refusal, (Forbidden, NotFound)):
+        return None
+    if refusal is not None:
+        hint = "look at the log of muster run; kubectl delete validatingwebhookconfiguration muster does without it"
+        return Finding("webhook answers", FAIL, f"no PodGroup can be written: {refusal.message}", hint)
+    return Finding("webhook answers", OK, "a PodGroup could be written now (tried without writing it)")
+
+
+async def _rehearsed(client: Client, spec: Document) -> ApiError | None:
+    """What is said against a PodGroup with this spec, without writing it; None: nothing."""
     metadata = {"generateName": "muster-doctor-", "namespace": "default"}
-    tried = {
-        "apiVersion": POD_GROUP.api_version,
-        "kind": POD_GROUP.name,
-        "metadata": metadata,
-        "spec": {"minMember": 1},
-    }
+    tried = {"apiVersion": POD_GROUP.api_version, "kind": POD_GROUP.name, "metadata": metadata, "spec": spec}
     try:
         await client.rehearse(POD_GROUP, "default", tried)
-    except (Forbidden, NotFound):
-        return None
-    except ApiError as error:
-        hint = "look at the log of muster run; kubectl delete validatingwebhookconfiguration muster does without it"
-        return Finding("webhook answers", FAIL, f"no PodGroup can be written: {error.message}", hint)
-    return Finding("webhook answers", OK, "a PodGroup could be written now (tried without writing it)")
+    except ApiError as refusal:
+        return refusal
+    return None
 
 
 async def _ready(client: Client, service: Document) -> int | None:

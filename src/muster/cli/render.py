@@ -42,10 +42,11 @@ def tell(text: str = "", **style: Any) -> None:
 
 def _echo(text: str, err: bool, style: dict[str, Any]) -> None:
     text = plain(text)
-    click.echo(click.style(text, **style) if style else text, err=err, color=False if _colourless() else None)
+    click.echo(click.style(text, **style) if style else text, err=err, color=False if is_colourless() else None)
 
 
-def _colourless() -> bool:
+def is_colourless() -> bool:
+    """Whether somebody asked for no colours."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 

@@ -1,61 +1,57 @@
-"""`muster run`: the scheduler against the cluster of a kubeconfig, or of the pod that it runs in."""
+"""`muster run`: the scheduler against the cluster of a kubeconfig, of the pod that it runs in, or of this process."""
 
 import asyncio
 import gc
-import os
-import secrets
 import signal
-import socket
-import sys
-import traceback
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from muster import __version__
-from muster.cli.cluster import policy_of
 from muster.cli.installation import HTTP_PORT, NAMESPACE, WEBHOOK_PORT
-from muster.cli.main import TRACEBACK_VARIABLE
+from muster.cli.observed import STOPPED, Observed, Place, code_of, log_of
 from muster.cli.options import load_config, with_config
 from muster.cli.serving import Address, Serving, address_of
 from muster.config import Config
-from muster.controllers.process import Beside, End, Process, Setup
-from muster.errors import Call
+from muster.errors import UsageError
 from muster.kube.client import Client
 from muster.kube.connection import Connection
 from muster.kube.kubeconfig import connect
-from muster.kube.lease import Election
-from muster.kube.rights import LEASE_NAME
 from muster.serve.health import Check
-from muster.serve.metrics import Observer, observe_call, observe_loop
 from muster.telemetry import Log, Metrics
 
 # So long a Service may still send requests to a pod that ends.
 LINGER_S = 5.0
-# A cycle waits for answers of the API server, and those come, or not, within minutes.
-STUCK_S = 600.0
-STOPPED, LOST, DEFECT = 0, 1, 70
 # How many new objects, and how many such times, until the garbage collector looks.
 _COLLECT = 50_000, 20, 20
+# What opens a place, given the log and the metrics of the process.
+Opens = Callable[[Log, Metrics], AbstractAsyncContextManager[Place]]
 
 
-class _Options(NamedTuple):
-    """What the command line says."""
+class Options(NamedTuple):
+    """What the command line says of any place."""
 
-    namespace: str
-    alone: bool
-    status: Address | None
-    webhook: Address | None
+    # Where the Lease is; nothing: there is none.
+    lease_namespace: str
+    status: Address | None = None
+    # Where the webhook is served, and the namespace of its Service.
+    webhook: Address | None = None
+    namespace: str = NAMESPACE
     # How long the webhook answers after the end.
-    linger_s: float
+    linger_s: float = 0.0
 
 
-@click.command(epilog="Example: muster run --context staging --no-leader-election")
+@click.command(epilog="Example: muster run --context staging, or: muster run --embedded")
 @click.option(
-    "--kubeconfig", "file", metavar="FILE", help="The kubeconfig. Default: KUBECONFIG, ~/.kube/config, the pod."
+    "--kubeconfig",
+    "file",
+    metavar="FILE",
+    help="The kubeconfig. Default: KUBECONFIG, ~/.kube/config, the pod. With --embedded: where one is written, "
+    "~/.muster/kubeconfig.",
 )
 @click.option("--context", metavar="NAME", default="", help="The context of the kubeconfig. Default: its current one.")
 @click.option(
@@ -64,6 +60,20 @@ class _Options(NamedTuple):
 @click.option("--no-leader-election", "alone", is_flag=True, help="Do not ask for the Lease: there is only this one.")
 @click.option("--listen", metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there. In a cluster: :8080.")
 @click.option("--webhook", metavar="HOST:PORT", help="Serve the admission webhook there. In a cluster: :9443.")
+@click.option("--embedded", is_flag=True, help="Bring a cluster along: an API server in this process, and nodes.")
+@click.option("--data", metavar="FILE", help="Keep the embedded cluster in this file. Default: in memory.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="The port of the embedded API server. Default: a free one.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    help="Nodes for an embedded cluster that has none. Default: 8.",
+)
 @with_config
 @click.pass_context
 def run(
@@ -74,6 +84,10 @@ def run(
     alone: bool,
     listen: str | None,
     webhook: str | None,
+    embedded: bool,
+    data: str | None,
+    port: int | None,
+    nodes: int | None,
     config_file: str | None,
     flags: tuple[str, ...],
 ) -> None:
@@ -81,35 +95,66 @@ def run(
 
     Of several that run, the one that holds the Lease acts; the others stand by. Ctrl-C or SIGTERM hands over, a second
     one ends at once. Exit 1: the Lease was lost, and another one leads.
+
+    With --embedded nothing needs to be installed: bound pods run, Jobs and StatefulSets make pods, and kubectl works
+    with the kubeconfig that is written. The cluster ends with the process, unless --data keeps it.
     """
     config = load_config(config_file, flags).config
-    connection = connect(Path(file) if file else None, context)
-    in_cluster = not connection.context
-    options = _Options(
-        lease_namespace,
-        alone,
-        address_of("--listen", listen if listen is not None else f":{HTTP_PORT}" if in_cluster else ""),
-        address_of("--webhook", webhook if webhook is not None else f":{WEBHOOK_PORT}" if in_cluster else ""),
-        LINGER_S if in_cluster else 0.0,
-    )
+    lease = "" if alone else lease_namespace
+    opens: Opens
+    if embedded:
+        from muster.cli.playground import DEFAULT, Wishes, embedded_place
+
+        for option, given in (("--context", context), ("--webhook", webhook)):
+            if given:
+                raise UsageError(f"{option} has no meaning with --embedded", "leave one of them out")
+        options = Options(lease, address_of("--listen", listen or ""))
+        wishes = Wishes(file or DEFAULT, data, port or 0, nodes, lease_namespace)
+        opens = partial(embedded_place, config, wishes)
+    else:
+        for option, value in (("--data", data), ("--port", port), ("--nodes", nodes)):
+            if value is not None:
+                raise UsageError(f"{option} is about an embedded cluster", f"leave {option} out, or add --embedded")
+        connection = connect(Path(file) if file else None, context)
+        options = _options(connection, lease, lease_namespace, listen, webhook)
+        opens = partial(_connected, connection)
     # The mirror of a cluster is a hundred thousand objects and no cycle: there is no need to look through it so often.
     gc.set_threshold(*_COLLECT)
-    ctx.exit(asyncio.run(_run(connection, config, options)))
+    ctx.exit(asyncio.run(_run(opens, config, options)))
 
 
-async def _run(connection: Connection, config: Config, options: _Options) -> int:
+def _options(connection: Connection, lease: str, namespace: str, listen: str | None, webhook: str | None) -> Options:
+    """What is served where; in a pod that is known without a word."""
+    usual = (f":{HTTP_PORT}", f":{WEBHOOK_PORT}") if connection.in_pod else ("", "")
+    return Options(
+        lease,
+        address_of("--listen", usual[0] if listen is None else listen),
+        address_of("--webhook", usual[1] if webhook is None else webhook),
+        namespace,
+        LINGER_S if connection.in_pod else 0.0,
+    )
+
+
+@asynccontextmanager
+async def _connected(connection: Connection, *_: Log | Metrics) -> AsyncIterator[Place]:
+    """A cluster that is there."""
+    async with Client(connection) as client:
+        yield Place(client)
+
+
+async def _run(opens: Opens, config: Config, options: Options) -> int:
     """Until a signal comes, or the Lease is lost: then another one leads, and this process starts anew."""
     metrics = Metrics(__version__)
     log = log_of(config, metrics)
     stop = asyncio.Event()
     _obey_signals(stop, log)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(Client(connection))
-        parts = _Parts(client, config, options, metrics, log)
-        process = parts.process
+        place = await stack.enter_async_context(opens(log, metrics))
+        observed = Observed(place.client, config, options.lease_namespace, log=log, metrics=metrics)
+        process = observed.process
         world = process.scheduler.world
-        serving = Serving(client, world, config, metrics, log, is_known=lambda: process.work.is_synced)
-        beside: list[Beside] = []
+        serving = Serving(place.client, world, config, metrics, log, is_known=lambda: process.work.is_synced)
+        beside = list(place.beside)
         ready = [
             Check("watches", lambda: process.work.sights.problem),
             Check("process", lambda: "it is about to end" if stop.is_set() else ""),
@@ -119,24 +164,16 @@ async def _run(connection: Connection, config: Config, options: _Options) -> int
             beside += answering.beside
             ready.append(answering.check)
         if options.status is not None:
-            await serving.status(stack, options.status, [Check("cycle", parts.stuck)], ready)
-        where = connection.context or "in the cluster"
-        log.info("scheduling", server=connection.server, context=where, version=__version__, identity=process.identity)
-        code = await parts.run(stop, beside)
+            await serving.status(stack, options.status, [Check("cycle", observed.stuck)], ready)
+        place.greet()
+        connection = place.client.connection
+        where = {"server": connection.server, "context": connection.context}
+        log.info("scheduling", **where, version=__version__, identity=process.identity)
+        code = code_of(await observed.run(stop, beside))
         if code == STOPPED and options.webhook is not None:
             # Another one leads already; API servers learn a little later whom to ask.
             await asyncio.sleep(options.linger_s)
         return code
-
-
-def log_of(config: Config, metrics: Metrics) -> Log:
-    """The log of the process, as it was asked for."""
-
-    def count(level: str) -> None:
-        metrics.log_lines.labels(level).inc()
-
-    human = {"auto": None, "json": False, "text": True}[config.log.format]
-    return Log(sys.stderr, level=config.log.level, human=human, count=count)
 
 
 def _obey_signals(stop: asyncio.Event, log: Log) -> None:
@@ -153,70 +190,3 @@ def _obey_signals(stop: asyncio.Event, log: Log) -> None:
 
     for number in numbers:
         loop.add_signal_handler(number, heard, number)
-
-
-class _Parts:
-    """The process with what counts and looks at it."""
-
-    def __init__(self, client: Client, config: Config, options: _Options, metrics: Metrics, log: Log) -> None:
-        self._client, self._metrics, self._log = client, metrics, log
-        # Another name for each process: names of hosts and numbers of processes come again.
-        name = secrets.token_hex(4)
-        identity = f"{socket.gethostname()}_{name}"
-        self._observer = Observer(metrics, client.clock)
-        self.process = Process(
-            client,
-            setup_of(config),
-            identity=identity,
-            name=name[:4],
-            election=None if options.alone else Election(client, options.namespace, LEASE_NAME, identity),
-            log=log,
-            metrics=metrics,
-            planned=self._observer.planned,
-        )
-        client.observe = self._observe
-
-    def _observe(self, call: Call, status: int, seconds: float) -> None:
-        observe_call(self._metrics, call, status, seconds)
-        if status:
-            self.process.work.sights.answered()
-
-    def stuck(self) -> str:
-        """For the liveness check: a cycle that does not end."""
-        began_s = self.process.work.cycle_began_s
-        lasted_s = 0.0 if began_s is None else self._client.clock.now_s() - began_s
-        return f"a cycle has been under way for {lasted_s:.0f} s" if lasted_s > STUCK_S else ""
-
-    async def run(self, stop: asyncio.Event, beside: Iterable[Beside]) -> int:
-        """Everything, until it is to stop or something ends; the exit code."""
-        observing = (self._observer.run, lambda: observe_loop(self._metrics, self._client.clock))
-        ended = await self.process.run(stop, [*observing, *beside])
-        for one in ended.defects:
-            if os.environ.get(TRACEBACK_VARIABLE):
-                raise one
-            self._log.error("this is a defect in muster", error=one, at=_place(one))
-        if ended.how is End.STOPPED:
-            self._log.info("stopped")
-        elif ended.how is End.LOST:
-            election = self.process.election
-            assert election is not None
-            self._log.error("the Lease was lost", leader=election.holder, error=election.last_error or "")
-        return {End.STOPPED: STOPPED, End.LOST: LOST, End.DEFECT: DEFECT}[ended.how]
-
-
-def setup_of(config: Config) -> Setup:
-    """What the configuration says of a process."""
-    return Setup(
-        schedulers=config.scheduler_names,
-        default_queue=config.default_queue,
-        validation=config.validation,
-        policy=policy_of(config),
-        expressions=config.grouping.expressions,
-        prefer=config.grouping.prefer,
-    )
-
-
-def _place(error: BaseException) -> str:
-    """Where it happened, as far as that is ours to mend."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return " < ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(frames[-4:]))

@@ -50,7 +50,7 @@ class Serving(NamedTuple):
     config: Config
     metrics: Metrics
     log: Log
-    # Whether the world was seen: before, an object is not judged by what is not there.
+    # Whether the world was seen.
     is_known: Callable[[], bool]
 
     async def status(self, stack: AsyncExitStack, address: Address, alive: list[Check], ready: list[Check]) -> None:
@@ -82,7 +82,8 @@ class Serving(NamedTuple):
             return served.trouble(clock.wall()) or (publisher.unready if publisher is not None else source.problem)
 
         unknown = admission_context(Context(settings=self.config.validation), self.config.grouping.expressions)
-        asked = Webhook(self._contexts(), metrics=self.metrics, log=self.log, clock=clock, unknown=unknown)
+        known = contexts(self.world, self.config, self.is_known)
+        asked = Webhook(known, metrics=self.metrics, log=self.log, clock=clock, unknown=unknown)
         app = webhook_app(asked)
         await stack.enter_async_context(listening(app, *address, self.log, served.context))
         # Whether it is trusted is for the publisher to say.
@@ -90,27 +91,30 @@ class Serving(NamedTuple):
         beside.append(partial(keep_fresh, served, clock, self.log, self.metrics, problem_at=problem_at))
         return Answering(beside, Check("webhook", problem))
 
-    def _contexts(self) -> Callable[[], Context | None]:
-        """What the world says, as copies that stay as they are while somebody reads them in a thread."""
-        kept: list[tuple[Any, Context]] = []
 
-        def now() -> Context | None:
-            world = self.world
-            if not self.is_known():
-                return None
-            parts = dict(world.topologies), dict(world.queues), frozenset(world.priority_classes)
-            if not kept or kept[0][0] != parts:
-                context = Context(
-                    topologies=parts[0],
-                    queues=parts[1],
-                    priority_classes=parts[2],
-                    default_queue=self.config.default_queue,
-                    settings=self.config.validation,
-                )
-                kept[:] = [(parts, admission_context(context, self.config.grouping.expressions))]
-            return kept[0][1]
+def contexts(world: World, config: Config, is_known: Callable[[], bool] = lambda: True) -> Callable[[], Context | None]:
+    """What the world says, as copies that stay as they are while somebody reads them in a thread.
 
-        return now
+    None while nothing is known: before, an object is not judged by what is not there.
+    """
+    kept: list[tuple[Any, Context]] = []
+
+    def now() -> Context | None:
+        if not is_known():
+            return None
+        parts = dict(world.topologies), dict(world.queues), frozenset(world.priority_classes)
+        if not kept or kept[0][0] != parts:
+            context = Context(
+                topologies=parts[0],
+                queues=parts[1],
+                priority_classes=parts[2],
+                default_queue=config.default_queue,
+                settings=config.validation,
+            )
+            kept[:] = [(parts, admission_context(context, config.grouping.expressions))]
+        return kept[0][1]
+
+    return now
 
 
 def _files(config: Config) -> tuple[Path, Path] | None:

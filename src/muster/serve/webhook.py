@@ -290,8 +290,14 @@ class Webhook:
         self._count(verdict.kind, asked.operation, verdict.result)
         return web.Response(body=answer, content_type="application/json")
 
+    def answer(self, body: bytes) -> bytes:
+        """The answer to an AdmissionReview of this very process, here and now."""
+        asked, verdict, answer = self._judged(body, self._context() or self._unknown)
+        self._count(verdict.kind, asked.operation, verdict.result)
+        return answer
+
     def _judged(self, body: bytes, context: Context) -> tuple[Request, Verdict, bytes]:
-        """In a thread: from bytes to bytes."""
+        """From bytes to bytes; in a thread, where others wait meanwhile."""
         try:
             document = msgspec.json.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

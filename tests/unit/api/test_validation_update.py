@@ -133,6 +133,18 @@ RAISED: list[Any] = [
         ["spec.minSubGroup", "spec.subGroups[0].minMember", "spec.subGroups[1].minMember"],
         id="every node that rises is told",
     ),
+    pytest.param(
+        {"minSubGroup": 1, "subGroups": [leaf("a", 4), leaf("b", 4)]},
+        {"minSubGroup": 2, "subGroups": [leaf("a", 2), leaf("b", 2)]},
+        ["spec.minSubGroup"],
+        id="more children, of as many pods in all",
+    ),
+    pytest.param(
+        {"minMember": 9, "subGroups": [A, B]},
+        {"minMember": 9, "subGroups": [A, B, C]},
+        ["spec.minMember"],
+        id="a required child, under a floor that stays",
+    ),
 ]
 
 KEPT: list[Any] = [

@@ -500,6 +500,14 @@ class TestWebhook:
         assert states(found)["webhook"] == ["warn"]
         assert done.code == 0
 
+    def test_none_is_needed_where_mistakes_are_refused_all_the_same(self, doctor):
+        """As in a playground: its API server asks muster itself."""
+        cluster = without(healthy(), "ValidatingWebhookConfiguration")
+        cluster.webhook = answer(status(422, "Invalid", "there is no SubGroup b"), 422)
+        found, done = doctor(cluster)
+        assert states(found)["webhook"] == ["ok"]
+        assert done.code == 0
+
 
 class TestLeader:
     @pytest.mark.parametrize(

@@ -7,12 +7,15 @@ import pytest
 
 from muster.api.model import Metadata
 from muster.api.queue import Queue
-from muster.cli.run import log_of
-from muster.cli.serving import Serving
+from muster.cli.installation import Wishes, installation
+from muster.cli.observed import log_of
+from muster.cli.run import _options
+from muster.cli.serving import contexts
 from muster.config import load
 from muster.controllers.loop import Loop
+from muster.kube.connection import in_cluster
 from muster.snapshot.world import World
-from muster.telemetry import SILENT, Metrics
+from muster.telemetry import Metrics
 from unit.cli.played import KUBECONFIG
 
 
@@ -76,17 +79,37 @@ def test_the_log_is_as_it_was_asked_for(capsys, form, is_json):
     assert counted == 1
 
 
+def test_in_a_pod_it_serves_where_its_manifests_say(tmp_path):
+    """Probes and the webhook's Service find it without a word on the command line; elsewhere nothing is opened."""
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).write_text("x" if name == "token" else "")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    pod = in_cluster(environ, tmp_path)
+    container = next(
+        piece.document["spec"]["template"]["spec"]["containers"][0]
+        for piece in installation(Wishes())
+        if piece.document["kind"] == "Deployment"
+    )
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    found = _options(pod, "", "muster-system", None, None)
+    assert (found.status, found.webhook) == (("", ports["http"]), ("", ports["webhook"]))
+    assert found.linger_s > 0
+    mute = _options(pod, "", "muster-system", "", "")
+    assert (mute.status, mute.webhook) == (None, None)
+    outside = _options(pod._replace(in_pod=False), "", "muster-system", None, None)
+    assert (outside.status, outside.webhook, outside.linger_s) == (None, None, 0.0)
+
+
 def test_before_the_cluster_was_seen_nothing_is_judged_by_what_is_not_there():
     """A webhook that starts says nothing about queues that it has not heard of yet."""
     world, seen = World(), []
-    serving = Serving(None, world, load().config, Metrics(), SILENT, is_known=lambda: bool(seen))
-    contexts = serving._contexts()
-    assert contexts() is None
+    now = contexts(world, load().config, is_known=lambda: bool(seen))
+    assert now() is None
     seen.append(True)
     world.apply(Queue(metadata=Metadata(name="q")))
-    first = contexts()
+    first = now()
     assert set(first.queues) == {"q"}
-    assert contexts() is first
+    assert now() is first
     world.apply(Queue(metadata=Metadata(name="r")))
-    assert set(contexts().queues) == {"q", "r"}
+    assert set(now().queues) == {"q", "r"}
     assert set(first.queues) == {"q"}

@@ -150,8 +150,16 @@ def test_what_is_lost_never_came(cluster: Cluster) -> None:
 
 
 @faulty(point="create", does="delay", seconds=30.0, nth=1)
-def test_what_is_late_is_done_although_nobody_waits_for_it_any_more(cluster: Cluster) -> None:
-    assert (cluster.create("a"), cluster.names()) == ("the server did not answer in time", ["a"])
+def test_what_arrives_when_nobody_waits_for_it_any_more_is_not_done(cluster: Cluster) -> None:
+    assert (cluster.create("a"), cluster.names()) == ("the server did not answer in time", [])
+
+
+@faulty(point="create", does="delay", seconds=5.0, nth=1)
+def test_what_arrives_late_is_done_late(cluster: Cluster) -> None:
+    heard = cluster.create("a")
+    assert isinstance(heard, Answer)
+    assert (heard.status, cluster.names()) == (201, ["a"])
+    assert cluster.server.core.store.revision > 1
 
 
 @pytest.mark.parametrize(

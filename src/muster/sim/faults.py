@@ -5,6 +5,7 @@ So a fault that is left out changes nothing about the others, and a story can be
 
 import random
 from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
@@ -30,7 +31,8 @@ class _Drawn:
     def __init__(self, fault: Fault, seed: int, alike: int) -> None:
         self.fault = fault
         # By what it says, not by its place in the list: others may be left out.
-        name = msgspec.json.encode(fault).decode()
+        said = msgspec.to_builtins(fault)
+        name = msgspec.json.encode({key: said[key] for key in said if key != "name" or said[key]}).decode()
         self._chance = random.Random(f"{seed}/fault/{name}/{alike}")  # noqa: S311
         self._passings = 0
 
@@ -60,8 +62,8 @@ class Weather:
         """Nothing goes wrong any more."""
         self._over = True
 
-    def strikes(self, point: Point, process: int, plural: str) -> Stroke | None:
-        """What happens at this passing; the first fault that strikes is the one."""
+    def strikes(self, point: Point, process: int, plural: str, name: str = "") -> Stroke | None:
+        """What happens at this passing, to an object of this name; the first fault that strikes is the one."""
         if self._over:
             return None
         now_s, found = self._now(), None
@@ -70,6 +72,8 @@ class Weather:
             if now_s < fault.since or (fault.until is not None and now_s >= fault.until):
                 continue
             if fault.process not in (None, process) or fault.plural not in ("", plural):
+                continue
+            if fault.name and not fnmatchcase(name, fault.name):
                 continue
             stroke = drawn.strikes()
             found = found or stroke

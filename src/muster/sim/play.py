@@ -1,6 +1,7 @@
 """Plays a story: server, people, kubelets and muster in virtual time, and the judge who sees everything."""
 
 import functools
+import itertools
 import operator
 import random
 import uuid
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 import msgspec
 
 from muster.api.crd import custom_resource_definitions
+from muster.api.rules import CHECKS
 from muster.controllers.process import Setup
 from muster.embedded import exchange, objects
 from muster.embedded.reading import Watch
@@ -17,6 +19,8 @@ from muster.embedded.running import Running
 from muster.embedded.server import Server, document_of
 from muster.embedded.store import Change, Store
 from muster.kube.transport import Request
+from muster.sim.deeds import deeds_of
+from muster.sim.expecting import Moves, differs, look
 from muster.sim.faults import Weather
 from muster.sim.judging import Judge
 from muster.sim.machine import Machine, Stuck
@@ -24,6 +28,9 @@ from muster.sim.objects import BEGIN
 from muster.sim.people import People
 from muster.sim.processes import LEASE_NAMESPACE, Player
 from muster.sim.rest import at_rest
+from muster.sim.scenario import Expected
+from muster.sim.stage import sender
+from muster.sim.steps import Steps
 from muster.sim.story import Happening, Story
 from muster.sim.trace import Line, Outcome, Trace, Violation
 from muster.sim.wire import Asked
@@ -32,19 +39,33 @@ from muster.sim.wire import Asked
 NOTICE_S = 0.05
 # So long nothing may change before it is calm: longer than the usual grace period.
 CALM_S = 75.0
+# Between two steps of a scenario: longer than a pause between two cycles. Where time has passed, muster is awake.
+STEP_CALM_S, TIMED_CALM_S = 5.0, 0.9
 _LEASES, _EVENTS = "leases.coordination.k8s.io", "events"
 
 
-def play(story: Story, *, keep: bool = False, see: Callable[[Line], None] | None = None) -> Outcome:
-    """What comes of a story. `keep`: with all lines; `see` is told of each line at once."""
-    return Play(story, keep=keep, see=see).run()
+Follow = Callable[[float, str, Change], None]
+
+
+def play(
+    story: Story, *, keep: bool = False, see: Callable[[Line], None] | None = None, follow: Follow | None = None
+) -> Outcome:
+    """What comes of a story. `keep`: with all lines; `see` is told of each line at once, `follow` of each change."""
+    return Play(story, keep=keep, see=see, follow=follow).run()
 
 
 class Play:
     """A story while it is played."""
 
-    def __init__(self, story: Story, *, keep: bool = False, see: Callable[[Line], None] | None = None) -> None:
-        self.story = story
+    def __init__(
+        self,
+        story: Story,
+        *,
+        keep: bool = False,
+        see: Callable[[Line], None] | None = None,
+        follow: Follow | None = None,
+    ) -> None:
+        self.story, self._follow = story, follow
         self.machine = Machine()
         self.trace = Trace(lambda: self.machine.now_s, keep, see)
         self.violations: list[Violation] = []
@@ -60,6 +81,7 @@ class Play:
             story, self.server, lambda: self.machine.now_s, self._later, lambda text: self.trace.say("people", text)
         )
         self.judge = Judge(story, self.server, lambda: self.machine.now_s)
+        self.moves = Moves()
         self.server.core.store.subscribe(self._changed)
         self.players = [self._player(number) for number in range(story.processes)]
 
@@ -74,10 +96,11 @@ class Play:
             elects=self.story.elects or self.story.processes > 1,
             setup=Setup(),
             sent=self._sent,
-            happened=self.trace.say,
+            happened=self._happened,
             ended=lambda: self.judge.ended(number),
             struck=self._struck,
             broken=self._broken,
+            planned=lambda plan: self.trace.counts.update(deeds_of(plan)),
             wants_log=self.trace.is_read,
         )
 
@@ -101,41 +124,88 @@ class Play:
     def _run(self) -> None:
         with self._acting("people"):
             self.people.begin()
+            steps = Steps(self.story.steps, self.server)
+            if self.story.steps:
+                steps.happen(0)
         for player in self.players:
             player.start()
         for one in sorted(self.story.happens, key=lambda one: one.at):
             self.machine.later(one.at, functools.partial(self._happen, one))
+        self._take_steps(steps)
         self.machine.run(self.story.lasts)
         self._end_of_faults()
-        calm = self._come_to_rest()
+        calm = self._come_to_rest(CALM_S)
         self.judge.settle()
         if calm:
+            self._compare(self.story.ends, "in the end")
             self.violations += at_rest(self.story, self.server, self.machine.now_s, self.judge)
+
+    def _take_steps(self, steps: Steps) -> None:
+        """One step after the other, each when the one before has come to rest, or when the file says."""
+        for number, step in enumerate(self.story.steps):
+            if number:
+                with self._acting("people"):
+                    steps.happen(number)
+            elif step.now is not None:
+                self.machine.run(step.now)
+            begun_s = self._calm_since_s = self.machine.now_s
+            if step.says:
+                self.trace.say("people", step.says)
+            wait_s = steps.wait_s(number + 1)
+            until_s = None if wait_s is None else begun_s + wait_s
+            if self._come_to_rest(STEP_CALM_S if step.now is None else TIMED_CALM_S, until_s):
+                self._judge_step(steps, number)
+            if until_s is not None:
+                self.machine.run(until_s)
+        with self._acting("people"):
+            steps.end()
+
+    def _judge_step(self, steps: Steps, number: int) -> None:
+        left_out = steps.left_out(number)
+        self.trace.counts["steps left out" if left_out else "steps compared"] += 1
+        faults = steps.judge(number)
+        self.trace.say("judge", f"step {number + 1}: {left_out or ('not as expected' if faults else 'as expected')}")
+        for fault in faults:
+            self._broken("claim", f"step {number + 1}: {fault}")
+
+    def _compare(self, expected: Expected, when: str) -> None:
+        """Whether it is so now; what moved is counted from the beginning."""
+        if expected == Expected():
+            return
+        faults = differs(expected, look(sender(self.server), self.moves.bound, self.moves.evicted))
+        self.trace.counts["steps compared"] += 1
+        self.trace.say("judge", f"{when}: {'not as expected' if faults else 'as expected'}")
+        for fault in faults:
+            self._broken("claim", f"{when}: {fault}")
 
     def _end_of_faults(self) -> None:
         self.trace.say("judge", "from now on nothing goes wrong")
         self.weather.end()
         self._away_until_s = 0.0
         for player in self.players:
+            player.stays = True
             player.thaw()
             player.start()
         with self._acting("people"):
             self.people.calm()
         self._calm_since_s = self.machine.now_s
 
-    def _come_to_rest(self) -> bool:
-        """Whether nothing changes any more."""
+    def _come_to_rest(self, calm_s: float, until_s: float | None = None) -> bool:
+        """Whether nothing changes any more for so long; or then, if that comes before."""
         end_s = self.machine.now_s + self.story.calm
         while self.machine.now_s < end_s:
-            self.machine.run(min(end_s, max(self._calm_since_s + CALM_S, self.machine.now_s + 1.0)))
-            if self.machine.now_s - self._calm_since_s >= CALM_S:
+            next_s = min(end_s, max(self._calm_since_s + calm_s, self.machine.now_s + 1.0))
+            self.machine.run(next_s if until_s is None else min(next_s, until_s))
+            quiet_s = self.machine.now_s - self._calm_since_s
+            if quiet_s >= calm_s or (until_s is not None and self.machine.now_s >= until_s):
                 return True
-        self._broken("L6", f"no calm {self.story.calm:.0f} s after the end")
+        self._broken("L6", f"no calm after {self.story.calm:.0f} s")
         return False
 
     # What happens.
 
     def _happen(self, one: Happening) -> None:
+        self._compare(one.expect, f"at {one.at:g} s")
         if one.says:
             self.trace.say("people", one.says)
         with self._acting("people"):
@@ -193,6 +263,9 @@ class Play:
         """After each change of the store."""
         self.trace.change(change, self._who)
         self.judge.changed(change, self._who)
+        self.moves.changed(change)
+        if self._follow is not None:
+            self._follow(self.machine.now_s, self._who, change)
         resource = change.key.resource
         if resource == _LEASES:
             spec = change.document.get("spec") or {}
@@ -233,6 +306,12 @@ class Play:
         holder, renewed_s, duration_s = self._lease
         return holder == player.identity and self.machine.now_s < renewed_s + duration_s
 
+    def _happened(self, who: str, what: str) -> None:
+        """What a process does; its log is kept only for those who read, and must make no difference."""
+        self.trace.counts["crash"] += what == "crashes"
+        tell = self.trace.show if what.startswith("logs ") else self.trace.say
+        tell(who, what)
+
     def _struck(self, name: str) -> None:
         self.trace.counts[f"fault {name}"] += 1
         self.trace.say("fault", name)
@@ -253,12 +332,21 @@ class Play:
 def _server(seed: int, clock: Callable[[], float]) -> Server:
     """A server with our kinds, the namespace of the Lease and the default queue: as installed."""
     chance = random.Random(f"{seed}/server")  # noqa: S311
-    server = Server(
-        Store(),
+    return Server(
+        _installed().copy(),
         clock=clock,
         new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
         suffix=lambda: objects.suffix(chance.choice),
+        checks=CHECKS,
     )
+
+
+@functools.cache
+def _installed() -> Store:
+    """What every story begins with: it is made once."""
+    uids = (f"{number:08x}-0000-4000-8000-000000000000" for number in itertools.count())
+    store = Store()
+    server = Server(store, clock=BEGIN.timestamp, new_uid=lambda: next(uids), suffix=lambda: "none", checks=CHECKS)
     for definition in custom_resource_definitions():
         _post(server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
@@ -271,7 +359,7 @@ def _server(seed: int, clock: Callable[[], float]) -> Server:
         "spec": {"resources": unlimited},
     }
     _post(server, "/apis/scheduling.run.ai/v2/queues", queue)
-    return server
+    return store
 
 
 def _post(server: Server, path: str, document: object) -> None:

@@ -13,6 +13,7 @@ from muster.kube.credentials import ANONYMOUS
 from muster.kube.lease import Election
 from muster.kube.rights import LEASE_NAME
 from muster.kube.transport import Request
+from muster.plan.outcome import Plan
 from muster.sim.faults import Weather
 from muster.sim.machine import Machine, VirtualLoop
 from muster.sim.objects import BEGIN
@@ -63,14 +64,17 @@ class Player:
         ended: Callable[[], None],
         struck: Callable[[str], None],
         broken: Callable[[str, str], None],
+        planned: Callable[[Plan], None],
         wants_log: bool,
     ) -> None:
         self.number, self._machine, self._server, self._weather = number, machine, server, weather
         self._seed, self._latency_s, self._elects, self._setup = seed, latency_s, elects, setup
         self._sent, self._happened, self._struck, self._broken = sent, happened, struck, broken
-        self._wants_log, self._has_ended = wants_log, ended
+        self._wants_log, self._has_ended, self._planned = wants_log, ended, planned
         self.who = f"muster-{number}"
         self.clock = Clock(machine, 0.0)
+        # Whether it is started again however it ended: nobody is told to end any more.
+        self.stays = False
         self.process: Process | None = None
         self.identity = ""
         self._lives = 0
@@ -124,6 +128,7 @@ class Player:
             name=identity.removeprefix("muster-"),
             election=election,
             log=self._log(),
+            planned=self._planned,
         )
         ended = await self.process.run(stop)
         self._ended(ended)
@@ -143,7 +148,7 @@ class Player:
         self._happened(self.who, f"ended: {ended.how.value}")
         assert self._loop is not None
         self._bury(self._loop)
-        if ended.how is not End.STOPPED:
+        if ended.how is not End.STOPPED or self.stays:
             self._machine.later(RESTART_S, self.start)
 
     def crash(self) -> None:

@@ -106,6 +106,7 @@ class Step(Entry, frozen=True, kw_only=True):
     """What happens, in this order: objects go, the last plan is carried out, what terminates is gone, objects come.
 
     Then a cycle is judged, `now` in seconds of the story (else as late as before), with these actions (else all).
+    In the simulation binds and ends happen by themselves, and what is judged is the state that is settled in.
     """
 
     says: str = ""
@@ -116,7 +117,9 @@ class Step(Entry, frozen=True, kw_only=True):
     bind: bool = False
     gone: bool = False
     apply: Objects = Objects()
-    expect: Expected
+    expect: Expected = Expected()
+    # What is expected is so after one cycle only, or only in files: a cluster that comes to rest shows something else.
+    fleeting: bool = False
 
 
 class Scenario(Objects, frozen=True, kw_only=True):

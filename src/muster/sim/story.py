@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from muster.sim.objects import Document, Entry, Objects
-from muster.sim.scenario import Step
+from muster.sim.scenario import Expected, Step
 
 # Where things can go wrong: the requests of muster by what they do (`open` begins a watch), each event of a watch, and
 # the process itself at each of its writes.
@@ -35,9 +35,11 @@ class Fault(Entry, frozen=True, kw_only=True):
     seconds: float = 0.0
     since: float = 0.0
     until: float | None = None
-    # Only the n-th passing (from 1), whatever the chance; and only of this kind of object, and this process.
+    # Only the n-th passing (from 1), whatever the chance; and only of this kind of object, of a request to an object of
+    # this name (a pattern), and of this process.
     nth: int | None = None
     plural: str = ""
+    name: str = ""
     process: int | None = None
 
 
@@ -108,6 +110,8 @@ class Happening(Entry, frozen=True, kw_only=True):
     compact: bool = False
     # The server answers nobody for so long.
     away: float = 0.0
+    # What must be so at this second, before anything of this happens; what moved is counted from the beginning.
+    expect: Expected = Expected()
 
 
 class Story(Objects, frozen=True, kw_only=True):
@@ -131,3 +135,5 @@ class Story(Objects, frozen=True, kw_only=True):
     faults: list[Fault] = []
     # As in a scenario file: one after the other, each when the one before has come to rest.
     steps: list[Step] = []
+    # What must be so in the end, when calm has come; what moved is counted from the beginning.
+    ends: Expected = Expected()

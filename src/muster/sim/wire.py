@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from muster.embedded import exchange
 from muster.embedded.reading import Watch
-from muster.kube.transport import Answer, Request, Stream, Unanswered
+from muster.kube.transport import OPEN_S, Answer, Request, Stream, Unanswered
 from muster.sim.faults import Stroke, Weather
 from muster.sim.machine import Machine, VirtualLoop
 from muster.sim.story import Point
@@ -58,6 +58,9 @@ def asked_of(request: Request) -> Asked:
     """Where it passes."""
     parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if not rest:
+        # Which kinds there are.
+        return Asked("get", "", False)
     if rest[0] == "namespaces" and len(rest) > 2:
         rest = rest[2:]
     plural, below = rest[0], rest[2] if len(rest) > 2 else ""
@@ -73,6 +76,14 @@ def asked_of(request: Request) -> Asked:
     if below == "status":
         return Asked("status", plural, True)
     return Asked({"POST": "create", "DELETE": "delete"}.get(request.method, "patch"), plural, True)  # type: ignore[arg-type]
+
+
+def name_of(request: Request) -> str:
+    """The name of the object that is asked for; that of a new one is not in the path."""
+    parts = request.path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    rest = rest[2:] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest
+    return unquote(rest[1]) if len(rest) > 1 else ""
 
 
 class Wire:
@@ -102,7 +113,9 @@ class Wire:
     async def request(self, request: Request, timeout_s: float, max_bytes: int) -> Answer:
         """The whole answer. Raises Unanswered."""
         asked = asked_of(request)
-        crash = self.weather.strikes("write", self.process, asked.plural) if asked.is_write else None
+        crash = None
+        if asked.is_write:
+            crash = self.weather.strikes("write", self.process, asked.plural, name_of(request))
         if crash is not None and crash.fault.code == 0:
             self._die(crash)
         if self.is_dead:
@@ -129,7 +142,7 @@ class Wire:
 
     def _go(self, request: Request, asked: Asked, answer: "asyncio.Future[Answer]") -> None:
         """The request goes its way; the answer comes later, or never."""
-        stroke = self.weather.strikes(asked.point, self.process, asked.plural)
+        stroke = self.weather.strikes(asked.point, self.process, asked.plural, name_of(request))
         does = stroke.fault.does if stroke is not None else ""
         if stroke is not None:
             self._struck(stroke.name)
@@ -138,6 +151,9 @@ class Wire:
             self.machine.later(self.latency_s() + after_s, lambda: self.loop.call_soon(_settle, answer, found))
 
         def arrive() -> None:
+            if answer.done() and not self.is_dead:
+                # Whoever gives up closes the connection: the server does not begin what nobody waits for.
+                return
             if self.server.is_away:
                 back(Unanswered("no connection: the server is away", sent=False))
             elif stroke is not None and does == "lose":
@@ -164,7 +180,7 @@ class Wire:
         watching = _Watching(self, request)
         self._open.append(watching)
         try:
-            status, body = await watching.begun(idle_s)
+            status, body = await watching.begun(min(OPEN_S, idle_s))
             yield Stream(status, {}, _whole(body) if status != 200 else watching.chunks(idle_s))
         finally:
             watching.close()

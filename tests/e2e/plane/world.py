@@ -14,13 +14,9 @@ from e2e.plane.access import MERGE_PATCH
 from e2e.plane.control_plane import ControlPlane
 from e2e.plane.process import wait_until
 from e2e.plane.recorder import BY_TYPE, Recorder
-from muster.api.kinds import CORE_KINDS, OUR_KINDS
-from muster.sim.objects import GPU
+from muster.sim.stage import accepted, folder_of, rank
 
 Document = dict[str, Any]
-_KINDS = {kind.name: kind for kind in (*CORE_KINDS, *OUR_KINDS)}
-# In this order objects are created; pods that run come before their gangs, those that wait after them.
-_ORDER = ("Node", "Topology", "Queue", "PriorityClass", "running Pod", "PodGroup", "Pod")
 DEFAULT_QUEUE = "default-queue"
 
 
@@ -34,8 +30,7 @@ class World:
 
     def put(self, documents: Iterable[Document]) -> None:
         """All of them, older ones first; one that is there gets another spec."""
-        by_rank = sorted(documents, key=_rank)
-        for rank, some in groupby(by_rank, key=_rank):
+        for _, some in groupby(sorted(documents, key=rank), key=rank):
             before = ""
             for born, alike in groupby(sorted(some, key=_born), key=_born):
                 if before:
@@ -43,7 +38,6 @@ class World:
                 before = born
                 for document in alike:
                     self._put(document)
-            assert rank >= 0
 
     def delete(self, pattern: str) -> None:
         """`kind/name` with * for anything, as in a scenario."""
@@ -76,6 +70,7 @@ class World:
         return found
 
     def _put(self, document: Document) -> None:
+        assert "deletionTimestamp" not in document["metadata"], "nobody can be born terminating"
         kind, name = document["kind"], document["metadata"]["name"]
         again = (kind, name) in self.documents
         self.documents[kind, name] = document
@@ -105,41 +100,6 @@ class World:
         answer = self._plane.request(method, path, body, content)
         assert answer.status < 300, f"{method} {path}: {answer.body}"
         return answer.body
-
-
-def folder_of(kind: str) -> str:
-    """Where the objects of a kind are."""
-    known = _KINDS[kind]
-    root = "/api/v1" if known.api_version == "v1" else f"/apis/{known.api_version}"
-    return f"{root}/namespaces/default/{known.plural}" if known.namespaced else f"{root}/{known.plural}"
-
-
-def accepted(document: Document) -> Document:
-    """The object as an API server takes it, which asks for more than muster does."""
-    metadata = {key: value for key, value in document["metadata"].items() if key != "creationTimestamp"}
-    assert "deletionTimestamp" not in metadata, "nobody can be born terminating"
-    found = {**document, "metadata": metadata}
-    if document["kind"] == "Node":
-        ready = [{"reason": "Test", "message": "", **one} for one in document["status"]["conditions"]]
-        amounts = document["status"]["allocatable"]
-        found["status"] = {**document["status"], "capacity": amounts, "conditions": ready}
-    if document["kind"] == "Pod":
-        containers = [_container(number, one) for number, one in enumerate(document["spec"]["containers"])]
-        found["spec"] = {**document["spec"], "containers": containers, "terminationGracePeriodSeconds": 0}
-        found.pop("status", None)
-    return found
-
-
-def _container(number: int, container: Document) -> Document:
-    asked = container["resources"]["requests"]
-    limits = {resource: amount for resource, amount in asked.items() if resource == GPU}
-    resources = {"requests": asked, "limits": limits}
-    return {"name": f"c{number}", "image": "none", **container, "resources": resources}
-
-
-def _rank(document: Document) -> int:
-    kind = document["kind"]
-    return _ORDER.index("running Pod" if kind == "Pod" and document["spec"].get("nodeName") else kind)
 
 
 def _born(document: Document) -> str:

@@ -1,0 +1,352 @@
+"""Judges binds (SPEC §11.1–4, 7): each when it takes effect, and those of a gang that were sent together as one.
+
+What others did a moment ago excuses a process that could not have seen it. What muster itself did excuses nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from muster.api.tree import NONE, satisfied
+from muster.sim import facts
+from muster.sim.books import CHARGES, Books, charge_of, charged, is_muster, summed
+from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Group, Key, Member
+from muster.sim.sight import Sight
+
+# So long after the first bind of a decision the last one has left, unless there are more than may go at a time; then
+# they wait for answers.
+TOGETHER_S = 0.02
+AT_A_TIME, PATIENCE_S = 32, 12.0
+# So long a request may be under way, and so long the same one may be sent again because the server was too busy.
+UNDER_WAY_S, AGAIN_S = 17.0, 60.0
+# Told of a broken rule: which, and how.
+Broken = Callable[[str, str], None]
+
+
+class Sent(NamedTuple):
+    """A bind on its way."""
+
+    process: int
+    at_s: float
+    node: str
+
+
+class Decision(NamedTuple):
+    """Binds of one gang that one process sent at a time."""
+
+    process: int
+    gang: Key
+    at_s: float
+    pods: dict[str, Member]
+
+
+class Binds:
+    """All binds of a story. A check answers with what is wrong, given how things stood at a moment (None: now)."""
+
+    def __init__(self, books: Books, sight: Sight, broken: Broken) -> None:
+        self._books, self._sight, self._broken = books, sight, broken
+        # By uid, all that was sent for a pod; and decisions that are not judged yet.
+        self._sent: dict[str, list[Sent]] = {}
+        self._open: dict[tuple[int, Key], Decision] = {}
+        # When each process sent binds.
+        self._times: dict[int, list[float]] = {}
+        # Pods that muster told to go, since when.
+        self.evicted: dict[str, float] = {}
+
+    # What is told.
+
+    def send(self, process: int, pod: Member, node: str, now_s: float) -> None:
+        """A bind leaves a process."""
+        before = self._sent.setdefault(pod.uid, [])
+        again = any(
+            one.process == process and one.node == node and now_s - one.at_s < AGAIN_S and one.at_s < now_s
+            for one in before
+        )
+        before.append(Sent(process, now_s, node))
+        self._times.setdefault(process, []).append(now_s)
+        if pod.gang is None:
+            self._broken("§11.4", f"pod {_name(pod)} is bound to {node} and belongs to no gang")
+            return
+        decision = self._open.get((process, pod.gang))
+        if decision is None:
+            if again:
+                # The client repeats what the server was too busy for: nobody decided anew.
+                return
+            decision = self._open[process, pod.gang] = Decision(process, pod.gang, now_s, {})
+        decision.pods[pod.uid] = pod
+
+    def tick(self, now_s: float) -> None:
+        """Time has gone on: decisions that were sent are judged."""
+        for key, decision in list(self._open.items()):
+            if now_s > decision.at_s + TOGETHER_S and now_s > self._until_s(decision):
+                del self._open[key]
+                self._judge(decision)
+
+    def ended(self, process: int) -> None:
+        """What a process did not live to send says nothing."""
+        for key in [key for key in self._open if key[0] == process]:
+            del self._open[key]
+
+    def settle(self) -> None:
+        """It is over: everything is judged."""
+        for decision in self._open.values():
+            self._judge(decision)
+        self._open.clear()
+
+    def take_effect(self, pod: Member, now_s: float) -> None:
+        """A pod has its node."""
+        sent = self._last_sent(pod, now_s)
+        since_s = self._sight.since_s(sent.process, sent.at_s)
+        checks: tuple[tuple[str, Callable[[Member, float | None], str]], ...] = (
+            ("S1", self._room),
+            ("§11.2", self._shape),
+            ("S3", self._together),
+            ("S7", self._limits),
+            ("§4", self._held),
+        )
+        for rule, check in checks:
+            says = check(pod, None)
+            if says and all(check(pod, moment) for moment in self._books.moments(since_s)):
+                self._broken(rule, f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s): {says}")
+
+    def flying(self, gang: Key, process: int, at_s: float) -> dict[str, Member]:
+        """Pods of a gang that waited, as far as anybody could see, and that a process had sent on their way."""
+        return {
+            uid: pod
+            for uid, pod in self._books.gang(gang, at_s).items()
+            if pod.state == WAITING and self.was_sent(uid, process, at_s - UNDER_WAY_S, at_s)
+        }
+
+    def was_sent(self, uid: str, process: int, since_s: float, until_s: float) -> bool:
+        """Whether a process has sent a pod on its way in this time."""
+        return any(one.process == process and since_s < one.at_s <= until_s for one in self._sent.get(uid, ()))
+
+    def _last_sent(self, pod: Member, now_s: float) -> Sent:
+        """The bind that took effect; of several, the first that may be it."""
+        found = [one for one in self._sent.get(pod.uid, ()) if one.node == pod.node]
+        recent = [one for one in found if now_s - one.at_s < UNDER_WAY_S] or found[-1:]
+        return recent[0] if recent else Sent(NONE, now_s, pod.node)
+
+    def _until_s(self, decision: Decision) -> float:
+        times = self._times[decision.process]
+        crowd = sum(decision.at_s - PATIENCE_S <= at_s <= decision.at_s + TOGETHER_S for at_s in times)
+        return decision.at_s + (PATIENCE_S if crowd >= AT_A_TIME else TOGETHER_S)
+
+    # One bind.
+
+    def _room(self, pod: Member, moment: float | None) -> str:
+        """§11.1: no node is over-committed. Own pods that hold room now always did when it was decided."""
+        node = self._books.node(pod.node, moment)
+        known = self._books.holders.get(pod.node)
+        if node is None or known is None:
+            return "the node is not there"
+        own = [one for one in known.now.values() if is_muster(one.by)]
+        others = [one for one in known.at(moment).values() if not is_muster(one.by)]
+        held = summed([*own, *others])
+        for resource in pod.asks:
+            has = node.has.get(resource, 0)
+            if held[resource] > has:
+                return f"its pods ask for {held[resource]} of {resource}, it has {has}: {_names([*own, *others])}"
+        return ""
+
+    def _shape(self, pod: Member, moment: float | None) -> str:
+        """§11.2 and §12: the pod's own rules, those of the node, and host ports."""
+        node = self._books.node(pod.node, moment)
+        if node is None:
+            return "the node is not there"
+        if pod.spec.get("schedulingGates"):
+            return "it has scheduling gates"
+        if field := facts.not_known(pod.spec):
+            return f"muster does not know {field} and has to hold it"
+        if any(facts.ports_of(pod.spec)):
+            for one in self._books.holders[pod.node].now.values():
+                taken = facts.clash(pod.spec, one.spec) if one.uid != pod.uid else None
+                if taken is not None:
+                    return f"the port {taken.number} is taken by {_name(one)}"
+        return facts.forbids(node, pod.spec)
+
+    def _together(self, pod: Member, moment: float | None) -> str:
+        """§11.3: one domain of every required level, counting all placed pods, by the labels of that moment."""
+        group = self._books.group(pod.gang, moment) if pod.gang else None
+        if group is None or group.tree is None:
+            return "its gang is not there"
+        leaf = group.leaf_of(pod)
+        holds = [hold for hold in group.holds if leaf in hold.leaves]
+        if not holds:
+            return ""
+        placed = list(self._books.decided(group.key, moment))
+        for hold in holds:
+            labels = facts.labels_of(hold.constraint, self._books.topologies.at(moment))
+            if labels is None:
+                return f"nobody has the required level {hold.constraint.required} of {hold.says}"
+            found: dict[tuple[str, ...] | None, str] = {}
+            for one in placed:
+                node = self._books.node(one.node, moment)
+                if group.leaf_of(one) in hold.leaves and node is not None:
+                    found.setdefault(facts.domain_of(node, labels), f"{_name(one)} on {one.node}")
+            if len(found) > 1 or None in found:
+                where = ", ".join(f"{'/'.join(domain or ('none',))} ({who})" for domain, who in found.items())
+                return f"{hold.says} requires one {hold.constraint.required} and lies in {where}"
+        return ""
+
+    def _limits(self, pod: Member, moment: float | None) -> str:
+        """§11.7: no queue above its limit, at every ancestor."""
+        books = self._books
+        group = books.group(pod.gang, moment) if pod.gang else None
+        if group is None:
+            return "its gang is not there"
+        more = {charge_of(resource) for resource in pod.asks} - {""}
+        for queue in books.path(group.queue, moment):
+            ends = {charge: books.bound(queue, charge, "limit", moment) for charge in CHARGES if charge in more}
+            if not any(end is not None for end in ends.values()):
+                continue
+            used = charged([one for key in self._below(queue, moment) for one in books.decided(key, moment)])
+            for charge, end in ends.items():
+                if end is not None and used[charge] > end:
+                    return f"queue {queue} then has {used[charge]} of {charge}, its limit is {end}"
+        return ""
+
+    def _held(self, pod: Member, moment: float | None) -> str:
+        """§4, §7: of a gang that is invalid, or whose queue is none, nothing is placed; nor what is set aside."""
+        books = self._books
+        group = books.group(pod.gang, moment) if pod.gang else None
+        if group is None:
+            return "its gang is not there"
+        if group.wrong:
+            return f"its gang is invalid: {group.wrong}"
+        if group.leaf_of(pod) == NONE:
+            return f"it is set aside: no leaf is called {pod.label}"
+        queues = books.queues.at(moment)
+        if not queues:
+            return ""
+        if not books.path(group.queue, moment):
+            return f"its queue {group.queue} does not lead to a top queue"
+        if any((one.get("spec") or {}).get("parentQueue") == group.queue for one in queues.values()):
+            return f"its queue {group.queue} is not a leaf"
+        allowed = queues[group.queue]["metadata"]["annotations"].get(facts.ALLOWED, "*")
+        names = {one.strip() for one in allowed.split(",")}
+        return "" if names & {"*", group.key[0]} else f"its queue {group.queue} is not for {group.key[0]}"
+
+    def _below(self, queue: str, moment: float | None) -> Iterator[Key]:
+        """The gangs that are charged to a queue or one below it."""
+        for key in self._books.members:
+            group = self._books.group(key, moment)
+            if group is not None and queue in self._books.path(group.queue, moment):
+                yield key
+
+    # A decision.
+
+    def _judge(self, decision: Decision) -> None:
+        """§11.4: no bind for a gang that is not satisfied after it; §11.7 for what may not be evicted."""
+        since_s = self._sight.since_s(decision.process, decision.at_s)
+        known = self._books.groups.get(decision.gang)
+        said: list[tuple[str, str]] = []
+        for group in known.since(since_s) if known is not None else ():
+            if group is not None and group.tree is not None:
+                wrong = self._unfinished(decision, group, since_s)
+                if wrong is None:
+                    break
+                said.append(wrong)
+        else:
+            names = ", ".join(sorted(pod.key[1] for pod in decision.pods.values()))
+            what = f"gang {'/'.join(decision.gang)}: binds of {names} were sent at {decision.at_s:.3f} s"
+            rule, wrong_words = said[0] if said else ("§11.4", "and there is no such gang")
+            self._broken(rule, f"{what}, {wrong_words}")
+        over = self._over_quota(decision, None)
+        if over and all(self._over_quota(decision, moment) for moment in self._books.moments(since_s)):
+            self._broken("S7", f"gang {'/'.join(decision.gang)}, bound at {decision.at_s:.3f} s: {over}")
+
+    def _unfinished(self, decision: Decision, group: Group, since_s: float) -> tuple[str, str] | None:
+        """What lacks its minimum with all that was sent; None: nothing does."""
+        tree = group.tree
+        assert tree is not None
+        counts = [0] * len(tree.nodes)
+        for pod in self._seen_there(decision, since_s).values():
+            leaf = group.leaf_of(pod)
+            if leaf != NONE:
+                counts[leaf] += 1
+        met = satisfied(tree, counts)
+        if not met[0]:
+            return "§11.4", f"and its minimum is not placed with them: {_counted(group, counts)}"
+        for pod in decision.pods.values():
+            row = group.leaf_of(pod)
+            while row > 0:
+                if not met[row]:
+                    return (
+                        "§5.4",
+                        f"and {tree.nodes[row].name} has not its minimum with them: {_counted(group, counts)}",
+                    )
+                row = tree.nodes[row].parent
+        return None
+
+    def _seen_there(self, decision: Decision, since_s: float) -> Mapping[str, Member]:
+        """All that whoever decided may have counted: placed at any moment since then, sent before, or sent now."""
+        books, found = self._books, dict(decision.pods)
+        known, now = books.members.get(decision.gang), books.gang(decision.gang)
+        for members in known.since(since_s) if known is not None else ():
+            for uid, pod in members.items():
+                if uid in found or (uid in self.evicted and members is not now):
+                    # Who was told to go, and went, is known to have gone.
+                    continue
+                if pod.state == SUCCEEDED or (pod.state == PLACED and self._stood(pod, since_s)):
+                    found[uid] = pod
+        return {**self.flying(decision.gang, decision.process, decision.at_s), **found}
+
+    def _stood(self, pod: Member, since_s: float) -> bool:
+        known = self._books.nodes.get(pod.node)
+        return known is not None and any(node is not None for node in known.since(since_s))
+
+    def _over_quota(self, decision: Decision, moment: float | None) -> str:
+        """The non-preemptible part of a queue above its quota, where the decision raised it."""
+        books = self._books
+        group = books.group(decision.gang, moment)
+        if group is None or group.tree is None:
+            return ""
+        sent = {uid for one in self._open.values() if one.at_s == decision.at_s for uid in one.pods} | set(
+            decision.pods
+        )
+        before = charged(self._firm(group, sent - set(decision.pods), moment, without=decision.pods))
+        after = charged(self._firm(group, sent, moment))
+        rising = [charge for charge in CHARGES if after[charge] > before[charge]]
+        for queue in books.path(group.queue, moment):
+            ends = {charge: books.bound(queue, charge, "quota", moment) for charge in rising}
+            if not any(end is not None for end in ends.values()):
+                continue
+            firm = []
+            for key in self._below(queue, moment):
+                other = books.group(key, moment)
+                if other is not None and other.tree is not None:
+                    firm += self._firm(other, sent, moment)
+            used = charged(firm)
+            for charge, end in ends.items():
+                if end is not None and used[charge] > end:
+                    said = f"the non-preemptible part of queue {queue} is {used[charge]} of {charge}"
+                    return f"{said}, its quota is {end}"
+        return ""
+
+    def _firm(
+        self, group: Group, sent: Collection[str], moment: float | None, without: Collection[str] = ()
+    ) -> list[Member]:
+        """What may not be evicted of a gang, with what was sent: that comes after what was there."""
+        found: dict[int, list[Member]] = {}
+        pods = {one.uid: one for one in self._books.decided(group.key, moment)}
+        pods |= {uid: one for uid, one in self._books.gang(group.key).items() if uid in sent and one.state == WAITING}
+        for pod in sorted(pods.values(), key=lambda one: (one.uid in sent, one.age)):
+            leaf = group.leaf_of(pod)
+            if leaf != NONE and pod.uid not in without:
+                found.setdefault(leaf, []).append(pod)
+        return self._books.firm(group, found, moment)
+
+
+def _counted(group: Group, counts: list[int]) -> str:
+    """Per leaf: how many there are of how many."""
+    tree = group.tree
+    assert tree is not None
+    return ", ".join(f"{tree.nodes[row].name or 'pods'} {counts[row]}/{tree.nodes[row].minimum}" for row in tree.leaves)
+
+
+def _name(pod: Member) -> str:
+    return "/".join(pod.key)
+
+
+def _names(pods: list[Member]) -> str:
+    return ", ".join(sorted(_name(pod) for pod in pods))

@@ -1,0 +1,323 @@
+"""The judge's own account of the cluster: who is where, what nodes have, what gangs and queues ask for; now and before.
+
+It is kept from the changes of the store alone, one object at a time.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from muster.api.tree import NONE, core, satisfied
+from muster.embedded.store import DELETED, Change, Store
+from muster.sim import facts
+from muster.sim.facts import (
+    FIRM,
+    PLACED,
+    PREEMPTIBLE,
+    SUCCEEDED,
+    Amounts,
+    Document,
+    Group,
+    Key,
+    Member,
+    Node,
+    preemptibility_of,
+)
+from muster.sim.past import Past
+
+PODS, NODES, GROUPS = "pods", "nodes", "podgroups.scheduling.run.ai"
+TOPOLOGIES, QUEUES, CLASSES = (
+    "topologies.kai.scheduler",
+    "queues.scheduling.run.ai",
+    "priorityclasses.scheduling.k8s.io",
+)
+CHARGES = ("cpu", "memory", "gpu")
+# Base units in one unit of a Queue.
+_UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
+_NOBODY: Mapping[str, Member] = {}
+
+
+def is_muster(who: str) -> bool:
+    """Whether it was one of the processes that are judged."""
+    return who.startswith("muster")
+
+
+def charge_of(resource: str) -> str:
+    """What a queue counts a resource as; empty for what it does not count."""
+    if resource.endswith("/gpu"):
+        return "gpu"
+    return resource if resource in CHARGES else ""
+
+
+class Books:
+    """What is there, and what was there."""
+
+    def __init__(self, store: Store) -> None:
+        self.pods: dict[Key, Member] = {}
+        self.nodes: dict[str, Past[Node | None]] = {}
+        self.groups: dict[Key, Past[Group | None]] = {}
+        # Pods by gang, whatever they do; and those that hold room, by node.
+        self.members: dict[Key, Past[Mapping[str, Member]]] = {}
+        self.holders: dict[str, Past[Mapping[str, Member]]] = {}
+        self.topologies: Past[Mapping[str, Document]] = Past({})
+        self.queues: Past[Mapping[str, Document]] = Past({})
+        self.classes: Past[Mapping[str, Document]] = Past({})
+        # When anybody but muster changed anything.
+        self._moments: list[float] = []
+        for resource in (NODES, PODS, GROUPS, TOPOLOGIES, QUEUES, CLASSES):
+            for document in store.list(resource).items:
+                self._enter(resource, document, "", 0.0)
+
+    def take(self, change: Change, who: str, now_s: float) -> None:
+        """One change of the store."""
+        resource = change.key.resource
+        if resource not in _KEPT:
+            return
+        if not is_muster(who) and (not self._moments or self._moments[-1] < now_s):
+            self._moments.append(now_s)
+        if change.type == DELETED:
+            self._remove(resource, change.document, now_s)
+        else:
+            self._enter(resource, change.document, who, now_s)
+
+    def moments(self, since_s: float) -> Iterator[float | None]:
+        """The moments at which things may have been otherwise than now: now (None) first, then back in time."""
+        yield None
+        for row in range(len(self._moments) - 1, bisect_left(self._moments, since_s) - 1, -1):
+            yield self._moments[row]
+        yield since_s
+
+    def turns(self, gang: Key, since_s: float, until_s: float) -> list[float]:
+        """When anything changed about a gang, its pods or their nodes, the latest first; `until_s` is the first."""
+        members = self.members.get(gang)
+        nodes = {pod.node for some in (members.since(since_s) if members else ()) for pod in some.values()}
+        known = [self.members.get(gang), self.groups.get(gang), *(self.nodes.get(name) for name in sorted(nodes))]
+        found = {turn for one in known if one is not None for turn in one.turns(since_s) if turn < until_s}
+        return [until_s, *sorted(found, reverse=True)]
+
+    # Keeping.
+
+    def _enter(self, resource: str, document: Document, who: str, now_s: float) -> None:
+        name = document["metadata"]["name"]
+        if resource == PODS:
+            self._put(self._member(document, who), now_s)
+        elif resource == NODES:
+            node = facts.node_of(document)
+            known = self.nodes.setdefault(name, Past(None))
+            if known.now != node:
+                known.set(node, now_s)
+        elif resource == GROUPS:
+            self._put_group(document, now_s)
+        else:
+            kept = self._kept(resource)
+            said = _said(document)
+            if kept.now.get(name) != said:
+                kept.set({**kept.now, name: said}, now_s)
+
+    def _remove(self, resource: str, document: Document, now_s: float) -> None:
+        metadata = document["metadata"]
+        name = metadata["name"]
+        if resource == PODS:
+            self._drop(self.pods.pop((metadata["namespace"], name)), now_s, gang=True, node=True)
+        elif resource == NODES:
+            self.nodes[name].set(None, now_s)
+        elif resource == GROUPS:
+            self.groups[metadata["namespace"], name].set(None, now_s)
+        else:
+            kept = self._kept(resource)
+            kept.set({key: one for key, one in kept.now.items() if key != name}, now_s)
+
+    def _kept(self, resource: str) -> Past[Mapping[str, Document]]:
+        return {TOPOLOGIES: self.topologies, QUEUES: self.queues, CLASSES: self.classes}[resource]
+
+    def _member(self, document: Document, who: str) -> Member:
+        metadata = document["metadata"]
+        before = self.pods.get((metadata["namespace"], metadata["name"]))
+        if before is None or before.uid != metadata["uid"]:
+            return facts.member_of(document, who if (document.get("spec") or {}).get("nodeName") else "")
+        found = facts.member_of(document, before.by, before.asks)
+        return found._replace(by=who) if found.node and not before.node else found
+
+    def _put(self, pod: Member, now_s: float) -> None:
+        before = self.pods.get(pod.key)
+        self.pods[pod.key] = pod
+        if before is not None and before == pod:
+            return
+        if before is not None:
+            same = before.uid == pod.uid
+            self._drop(before, now_s, gang=not same or before.gang != pod.gang, node=not same)
+        if pod.gang is not None:
+            known = self.members.setdefault(pod.gang, Past(_NOBODY))
+            known.set({**known.now, pod.uid: pod}, now_s)
+        if pod.node:
+            self._hold(pod, now_s)
+
+    def _hold(self, pod: Member, now_s: float) -> None:
+        known = self.holders.setdefault(pod.node, Past(_NOBODY))
+        if pod.holds:
+            known.set({**known.now, pod.uid: pod}, now_s)
+        elif pod.uid in known.now:
+            known.set({uid: one for uid, one in known.now.items() if uid != pod.uid}, now_s)
+
+    def _drop(self, pod: Member, now_s: float, *, gang: bool, node: bool) -> None:
+        """A pod is no longer in its gang, or on its node."""
+        here = self.members.get(pod.gang) if gang and pod.gang else None
+        there = self.holders.get(pod.node) if node else None
+        for known in (here, there):
+            if known is not None and pod.uid in known.now:
+                known.set({uid: one for uid, one in known.now.items() if uid != pod.uid}, now_s)
+
+    def _put_group(self, document: Document, now_s: float) -> None:
+        metadata = document["metadata"]
+        known = self.groups.setdefault((metadata["namespace"], metadata["name"]), Past(None))
+        before, spec, said = known.now, document.get("spec") or {}, metadata.get("annotations") or {}
+        if before is None or before.uid != metadata["uid"] or before.spec != spec or before.annotations != said:
+            known.set(facts.group_of(document), now_s)
+        elif before.status != (status := document.get("status") or {}):
+            known.set(before._replace(status=status), now_s)
+
+    # Asking. `moment` is None for now.
+
+    def node(self, name: str, moment: float | None = None) -> Node | None:
+        """A node, if there was one."""
+        known = self.nodes.get(name)
+        return known.at(moment) if known is not None else None
+
+    def group(self, gang: Key, moment: float | None = None) -> Group | None:
+        """A gang, if there was one."""
+        known = self.groups.get(gang)
+        return known.at(moment) if known is not None else None
+
+    def gang(self, gang: Key, moment: float | None = None) -> Mapping[str, Member]:
+        """The pods of a gang by uid."""
+        known = self.members.get(gang)
+        return known.at(moment) if known is not None else _NOBODY
+
+    def decided(self, gang: Key, moment: float | None) -> Iterator[Member]:
+        """Placed pods of a gang as somebody had to see them at a moment: those that muster sent since count, too."""
+        now = self.gang(gang)
+        for pod in now.values() if moment is None else self.gang(gang, moment).values():
+            if pod.state == PLACED and not is_muster(pod.by) and self.node(pod.node, moment) is not None:
+                yield pod
+        for pod in now.values():
+            if pod.state == PLACED and is_muster(pod.by) and self.node(pod.node, moment) is not None:
+                yield pod
+
+    def present(self, group: Group, moment: float | None = None) -> list[int]:
+        """Placed and succeeded pods per row of the tree."""
+        assert group.tree is not None
+        counts = [0] * len(group.tree.nodes)
+        for pod in self.gang(group.key, moment).values():
+            leaf = group.leaf_of(pod)
+            if leaf != NONE and self.counts(pod, moment):
+                counts[leaf] += 1
+        return counts
+
+    def counts(self, pod: Member, moment: float | None = None) -> bool:
+        """Whether a pod is placed on a node that is there, or succeeded."""
+        return pod.state == SUCCEEDED or (pod.state == PLACED and self.node(pod.node, moment) is not None)
+
+    def stood(self, name: str, begin_s: float, end_s: float) -> bool:
+        """Whether a node was there all the time, or since it came first."""
+        known = self.nodes.get(name)
+        if known is None:
+            return False
+        came_s = math.nextafter(known.turns(0.0)[0], math.inf)
+        return all(node is not None for node in known.between(min(max(begin_s, came_s), end_s), end_s))
+
+    def placed(self, group: Group, moment: float | None = None) -> dict[int, list[Member]]:
+        """Placed pods per leaf, the oldest first."""
+        found: dict[int, list[Member]] = {}
+        for pod in sorted(self.gang(group.key, moment).values(), key=lambda pod: pod.age):
+            leaf = group.leaf_of(pod)
+            if leaf != NONE and pod.state == PLACED and self.node(pod.node, moment) is not None:
+                found.setdefault(leaf, []).append(pod)
+        return found
+
+    def succeeded(self, group: Group, moment: float | None = None) -> list[int]:
+        """Succeeded pods per row of the tree."""
+        assert group.tree is not None
+        counts = [0] * len(group.tree.nodes)
+        for pod in self.gang(group.key, moment).values():
+            leaf = group.leaf_of(pod)
+            counts[leaf] += leaf != NONE and pod.state == SUCCEEDED
+        return counts
+
+    def is_whole(self, group: Group, moment: float | None = None) -> bool:
+        """Whether the minimum of a gang is placed."""
+        return group.tree is not None and satisfied(group.tree, self.present(group, moment))[0]
+
+    def path(self, queue: str, moment: float | None = None) -> list[str]:
+        """A queue and all above it; empty when something is wrong on the way."""
+        queues, found = self.queues.at(moment), list[str]()
+        while queue:
+            if queue not in queues or queue in found:
+                return []
+            found.append(queue)
+            queue = (queues[queue].get("spec") or {}).get("parentQueue") or ""
+        return found
+
+    def bound(self, queue: str, charge: str, field: str, moment: float | None = None) -> int | None:
+        """The limit or quota of a queue in base units; None: there is no end."""
+        document = self.queues.at(moment).get(queue) or {}
+        resources = (document.get("spec") or {}).get("resources") or {}
+        stated = resources.get(charge)
+        amount = -1 if stated is None else stated.get(field, -1 if field == "limit" else 0)
+        return None if amount < 0 else int(Fraction(str(amount)) * _UNITS[charge])
+
+    def core(self, group: Group, placed: Mapping[int, list[Member]], moment: float | None = None) -> set[str]:
+        """The pods, by uid, that make up the minimum of a gang, as its status knows its core."""
+        tree = group.tree
+        assert tree is not None
+        rows = group.status.get("subGroups")
+        named = {one.get("name", "") for one in rows if one.get("core")} if rows else set()
+        was = [node.name in named for node in tree.nodes] if rows else None
+        have = [len(placed.get(row, ())) for row in range(len(tree.nodes))]
+        found = core(tree, have, self.succeeded(group, moment), was)
+        kept = {pod.uid for leaf, pods in placed.items() for pod in pods[: found.pods[leaf]]}
+        further = sorted(
+            (pod for leaf, pods in placed.items() for pod in pods[found.pods[leaf] :]), key=lambda pod: pod.age
+        )
+        return kept | {pod.uid for pod in further[: found.floor_pods]}
+
+    def firm(self, group: Group, placed: Mapping[int, list[Member]], moment: float | None = None) -> list[Member]:
+        """The placed pods of a gang that may not be evicted."""
+        what = preemptibility_of(group, self.classes.at(moment))
+        every = [pod for pods in placed.values() for pod in pods]
+        if what == PREEMPTIBLE or group.tree is None:
+            return []
+        if what == FIRM:
+            return every
+        kept = self.core(group, placed, moment)
+        return [pod for pod in every if pod.uid in kept]
+
+
+def _said(document: Document) -> Document:
+    """What people say in an object, without what they are told."""
+    metadata = document["metadata"]
+    about = {"uid": metadata["uid"], "annotations": metadata.get("annotations") or {}}
+    return {**{key: one for key, one in document.items() if key != "status"}, "metadata": about}
+
+
+def charged(pods: Iterator[Member] | list[Member]) -> dict[str, int]:
+    """What pods cost a queue."""
+    total = dict.fromkeys(CHARGES, 0)
+    for pod in pods:
+        for resource, amount in pod.asks.items():
+            charge = charge_of(resource)
+            if charge:
+                total[charge] += amount
+    return total
+
+
+def summed(pods: Iterator[Member] | list[Member]) -> Amounts:
+    """What pods ask for together."""
+    total: dict[str, int] = {}
+    for pod in pods:
+        for resource, amount in pod.asks.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+_KEPT = frozenset({PODS, NODES, GROUPS, TOPOLOGIES, QUEUES, CLASSES})

@@ -1,0 +1,357 @@
+"""Judges evictions (SPEC §8, §11.5, 6): those that a process sends after it read the pods are one decision.
+
+Whether they were right is asked of every state between the reading and the sending: one will do.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from muster.api.tree import NONE, satisfied
+from muster.sim.binds import UNDER_WAY_S, Binds
+from muster.sim.books import Books, summed
+from muster.sim.facts import FIRM, PLACED, SEMI, SUCCEEDED, WAITING, Group, Key, Member, preemptibility_of
+from muster.sim.sight import Sight
+
+# So long a reading is good for, while room is being reserved; so long after the last of them all evictions have left.
+READ_S, TOGETHER_S = 60.0, 12.0
+# Times in a status are whole seconds.
+_ROUNDED_S = 1.5
+Broken = Callable[[str, str], None]
+
+
+class Decision(NamedTuple):
+    """Evictions that a process sent after one reading of the pods at `read_s`, by gang and uid."""
+
+    process: int
+    read_s: float
+    at_s: float
+    pods: dict[Key, dict[str, Member]]
+
+    @property
+    def uids(self) -> set[str]:
+        """All of them."""
+        return {uid for pods in self.pods.values() for uid in pods}
+
+
+class Evictions:
+    """All evictions of a story."""
+
+    def __init__(self, books: Books, sight: Sight, binds: Binds, broken: Broken) -> None:
+        self._books, self._sight, self._binds, self._broken = books, sight, binds, broken
+        # When each process asked for a consistent list of the pods of a namespace.
+        self._read: dict[tuple[int, str], float] = {}
+        self._open: dict[int, Decision] = {}
+        # By uid: when it was told to go.
+        self._sent: dict[str, float] = {}
+
+    # What is told.
+
+    def read(self, process: int, namespace: str, now_s: float) -> None:
+        """A process reads the pods of a namespace, as they are."""
+        decision = self._open.get(process)
+        if decision is not None and decision.at_s < now_s:
+            self._close(process, ended=False)
+        self._read[process, namespace] = now_s
+
+    def send(self, process: int, pod: Member, now_s: float) -> None:
+        """An eviction leaves a process."""
+        again = now_s - self._sent.get(pod.uid, float("-inf")) < READ_S
+        self._sent[pod.uid] = self._binds.evicted[pod.uid] = now_s
+        name = "/".join(pod.key)
+        if pod.gang is None:
+            self._broken("§8", f"pod {name} is evicted and belongs to no gang")
+            return
+        read_s = self._read.get((process, pod.key[0]))
+        if read_s is None or now_s - read_s > READ_S:
+            when = "never" if read_s is None else f"at {read_s:.3f} s"
+            self._broken("S6", f"pod {name} is evicted, and muster-{process} read the pods of its namespace {when}")
+            read_s = now_s
+        decision = self._open.get(process)
+        if decision is None:
+            if again:
+                return
+            decision = self._open[process] = Decision(process, read_s, now_s, {})
+        decision.pods.setdefault(pod.gang, {})[pod.uid] = pod
+
+    def tick(self, now_s: float) -> None:
+        """Time has gone on."""
+        for process, decision in list(self._open.items()):
+            if now_s > decision.at_s + TOGETHER_S:
+                self._close(process, ended=False)
+
+    def ended(self, process: int) -> None:
+        """A process may have ended in the middle of a decision."""
+        if process in self._open:
+            self._close(process, ended=True)
+
+    def settle(self) -> None:
+        """It is over: everything is judged."""
+        for process in list(self._open):
+            self._close(process, ended=False)
+
+    def _close(self, process: int, *, ended: bool) -> None:
+        decision = self._open.pop(process)
+        for gang, pods in decision.pods.items():
+            wrong = self._wrong(decision, gang, pods, ended=ended)
+            if wrong is not None:
+                names = ", ".join(sorted(pod.key[1] for pod in pods.values()))
+                said = f"gang {'/'.join(gang)}: evictions of {names} were sent at {decision.at_s:.3f} s, {wrong[1]}"
+                self._broken(wrong[0], said)
+
+    # What is judged.
+
+    def _wrong(self, decision: Decision, gang: Key, pods: dict[str, Member], *, ended: bool) -> tuple[str, str] | None:
+        """The rule that is broken however things stood; None: there is a state in which all was right."""
+        first: tuple[str, str] | None = None
+        for moment in self._moments(decision):
+            wrong = self._wrong_at(decision, gang, pods, moment, ended=ended)
+            if wrong is None:
+                return None
+            first = first or wrong
+        return first
+
+    def _moments(self, decision: Decision) -> Iterator[float]:
+        """The moment of sending, and all before it back to the reading."""
+        yield decision.at_s
+        for moment in self._books.moments(decision.read_s):
+            if moment is not None and moment <= decision.at_s:
+                yield moment
+
+    def _wrong_at(
+        self, decision: Decision, gang: Key, pods: dict[str, Member], moment: float, *, ended: bool
+    ) -> tuple[str, str] | None:
+        """Right for somebody else, or because of staleness; with pods that are on their way, or without them."""
+        group = self._books.group(gang, moment)
+        if group is None or group.tree is None:
+            return "§11.5", "and there is no such gang"
+        flying = set(self._binds.flying(gang, decision.process, decision.at_s))
+        stale: list[int] | None = None
+        first: tuple[str, str] | None = None
+        for more in (flying, set[str]()) if flying else (flying,):
+            placed = self._placed(group, more, moment)
+            gone = {uid for uid in pods if uid in placed}
+            wrong = self._unlawful(group, decision, placed, gone, moment, ended=ended)
+            if wrong is not None:
+                stale = self._stale(group, decision) if stale is None else stale
+                first = first or wrong
+                wrong = self._unlawful_beside(stale, group, decision, placed, gone, moment, ended=ended)
+            if wrong is None:
+                return None
+        return first
+
+    def _unlawful_beside(
+        self,
+        stale: list[int],
+        group: Group,
+        decision: Decision,
+        placed: dict[str, Member],
+        gone: set[str],
+        moment: float,
+        *,
+        ended: bool,
+    ) -> tuple[str, str] | None:
+        """What is wrong with evictions beside those of stale tree nodes, which go whole."""
+        assert group.tree is not None
+        for row in stale:
+            leaves = group.tree.leaves_below(row)
+            there = {uid for uid, pod in placed.items() if group.leaf_of(pod) in leaves}
+            stay = {uid for uid in there - gone - self._leaving(decision) if placed[uid].state == PLACED}
+            if there & gone and (ended or not stay):
+                gone = gone - there
+                placed = {uid: pod for uid, pod in placed.items() if uid not in there}
+        return self._unlawful(group, decision, placed, gone, moment, ended=ended)
+
+    def _unlawful(
+        self,
+        group: Group,
+        decision: Decision,
+        placed: dict[str, Member],
+        gone: set[str],
+        moment: float,
+        *,
+        ended: bool,
+    ) -> tuple[str, str] | None:
+        """What is wrong with evictions for somebody else."""
+        if not gone:
+            return None
+        if group.wrong:
+            return "§11.5", f"and it is invalid: {group.wrong}"
+        firm = self._firm(group, list(placed.values()), gone, moment)
+        if firm:
+            return "S5", firm
+        more = gone | (self._leaving(decision) & placed.keys())
+        halved = "" if ended else self._halved(group, placed, gone, moment)
+        if halved and (more == gone or self._halved(group, placed, more, moment)):
+            return "S5", halved
+        return self._for_nobody(decision, group.key, moment, ended=ended)
+
+    def _placed(self, group: Group, flying: set[str], moment: float) -> dict[str, Member]:
+        """Placed pods as the process had to count them: also those that it has sent on their way."""
+        return {
+            uid: pod
+            for uid, pod in self._books.gang(group.key, moment).items()
+            if group.leaf_of(pod) != NONE
+            and (
+                (pod.state == PLACED and self._books.node(pod.node, moment) is not None)
+                or (pod.state == WAITING and uid in flying)
+            )
+        }
+
+    def _leaving(self, decision: Decision) -> set[str]:
+        """Pods that were told to go before, and may not have heard it yet."""
+        return {uid for uid, at_s in self._sent.items() if decision.at_s - UNDER_WAY_S < at_s <= decision.at_s}
+
+    # Staleness.
+
+    def _stale(self, group: Group, decision: Decision) -> list[int]:
+        """The tree nodes that have been below their minimum for longer than the grace period, from the root down."""
+        tree = group.tree
+        assert tree is not None
+        if group.grace_s < 0:
+            return []
+        met = satisfied(tree, self._present(group, decision, decision.at_s))
+        found, open_rows = list[int](), [0]
+        while open_rows:
+            row = open_rows.pop()
+            if met[row]:
+                open_rows.extend(tree.nodes[row].children)
+            elif self._has_lasted(group, row, decision) and self._is_loss(group, row, decision):
+                found.append(row)
+        return found
+
+    def _has_lasted(self, group: Group, row: int, decision: Decision) -> bool:
+        """Whether a tree node was below its minimum all the time."""
+        since_s = decision.at_s - max(0.0, group.grace_s - _ROUNDED_S)
+        turns = self._books.turns(group.key, since_s, decision.at_s)
+        return not any(self._was_met(group, row, decision, moment) for moment in (*turns, since_s))
+
+    def _is_loss(self, group: Group, row: int, decision: Decision) -> bool:
+        """Whether it would be below the minimum that it had when it was last met: a spec that asks for more is none.
+
+        What no status has ever called satisfied was never placed as far as anybody can know, and is a loss.
+        """
+        name, was_told = _name_of(group, row), False
+        for moment in self._books.turns(group.key, 0.0, decision.at_s):
+            then = self._books.group(group.key, moment)
+            rows = (then.status.get("subGroups") or ()) if then is not None else ()
+            was_told = was_told or any(one.get("name", "") == name and one.get("satisfied") for one in rows)
+            before = self._was_met(group, row, decision, moment)
+            if before is not None and before.tree is not None:
+                now = self._present(before, decision, decision.at_s)
+                return not (was_told and satisfied(before.tree, now)[before.tree.row_of[name]])
+        return True
+
+    def _was_met(self, group: Group, row: int, decision: Decision, moment: float) -> Group | None:
+        """The gang as it was then, if this tree node had its minimum."""
+        before = self._books.group(group.key, moment)
+        if before is None or before.tree is None:
+            return None
+        at = before.tree.row_of.get(_name_of(group, row), NONE)
+        if at == NONE or not satisfied(before.tree, self._present(before, decision, moment))[at]:
+            return None
+        return before
+
+    def _present(self, group: Group, decision: Decision, moment: float) -> list[int]:
+        """Placed and succeeded pods per row, on nodes that were there long enough to be seen by whoever decided."""
+        assert group.tree is not None
+        counts = [0] * len(group.tree.nodes)
+        lag_s = decision.at_s - self._sight.since_s(decision.process, decision.at_s)
+        for pod in self._books.gang(group.key, moment).values():
+            leaf = group.leaf_of(pod)
+            if leaf != NONE and (
+                pod.state == SUCCEEDED or (pod.state == PLACED and self._books.stood(pod.node, moment - lag_s, moment))
+            ):
+                counts[leaf] += 1
+        return counts
+
+    # Evictions for somebody.
+
+    def _firm(self, group: Group, placed: list[Member], gone: set[str], moment: float) -> str:
+        """Pods that are nobody's to evict."""
+        what = preemptibility_of(group, self._books.classes.at(moment))
+        if what == FIRM:
+            return "and it is non-preemptible, and not stale"
+        if what != SEMI:
+            return ""
+        by_leaf: dict[int, list[Member]] = {}
+        for pod in sorted(placed, key=lambda one: one.age):
+            by_leaf.setdefault(group.leaf_of(pod), []).append(pod)
+        core = self._books.core(group, by_leaf, moment)
+        names = ", ".join(sorted(pod.key[1] for pod in placed if pod.uid in core & gone))
+        return f"and {names} is core of a semi-preemptible gang that is not stale" if names else ""
+
+    def _halved(self, group: Group, placed: dict[str, Member], gone: set[str], moment: float) -> str:
+        """What was satisfied stays so, or goes whole; what is below its minimum goes whole, or not at all."""
+        tree = group.tree
+        assert tree is not None
+        have = [0] * len(tree.nodes)
+        left = [0] * len(tree.nodes)
+        for uid, pod in placed.items():
+            have[group.leaf_of(pod)] += 1
+            left[group.leaf_of(pod)] += uid not in gone
+        succeeded = self._books.succeeded(group, moment)
+        met = satisfied(tree, [one + more for one, more in zip(have, succeeded, strict=True)])
+        after = satisfied(tree, [one + more for one, more in zip(left, succeeded, strict=True)])
+        for row in range(len(left) - 1, 0, -1):
+            left[tree.nodes[row].parent] += left[row]
+        if not met[0]:
+            return f"and it is below its minimum and {left[0]} pods stay" if left[0] else ""
+        for row, node in enumerate(tree.nodes):
+            # What is inside a broken child is left over, whatever it is.
+            met[row] = met[row] and (node.parent == NONE or met[node.parent])
+            if met[row] and not after[row] and left[row]:
+                return f"and {node.name or 'it'} is left with {left[row]} pods, below its minimum"
+        return ""
+
+    def _for_nobody(self, decision: Decision, loser: Key, moment: float, *, ended: bool) -> tuple[str, str] | None:
+        """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone."""
+        books, why, at_s = self._books, "no gang has room reserved", decision.at_s
+        for gang in list(books.members):
+            group = books.group(gang, moment)
+            if gang == loser or group is None or group.tree is None:
+                continue
+            waiting = [
+                pod
+                for pod in books.gang(gang, moment).values()
+                if pod.state == WAITING and pod.nominated and group.leaf_of(pod) != NONE
+            ]
+            if not waiting:
+                continue
+            counts = books.present(group, moment)
+            for pod in books.gang(gang, moment).values():
+                # Binds may wait until those have gone on whose part of the queue they count.
+                counts[group.leaf_of(pod)] += pod.state == WAITING and (
+                    bool(pod.nominated)
+                    or self._binds.was_sent(pod.uid, decision.process, at_s - UNDER_WAY_S, at_s + TOGETHER_S)
+                )
+            if not ended and not satisfied(group.tree, counts)[0]:
+                why = f"{'/'.join(gang)} has room reserved for less than its minimum"
+                continue
+            lacking = self._lacking(waiting, decision, moment)
+            if not lacking:
+                return None
+            why = f"{'/'.join(gang)} has room reserved, and {lacking}"
+        return "§11.6", f"for nobody: {why}"
+
+    def _lacking(self, waiting: list[Member], decision: Decision, moment: float) -> str:
+        """The node that has no room for those that wait for it, when all have gone that are told to."""
+        books, going = self._books, {uid for uid, at_s in self._sent.items() if at_s <= decision.at_s + UNDER_WAY_S}
+        for name in sorted({pod.nominated for pod in waiting}):
+            node = books.node(name, moment)
+            if node is None:
+                return f"{name} is not there"
+            known = books.holders.get(name)
+            here = known.at(moment).items() if known is not None else ()
+            stay = [pod for uid, pod in here if pod.state == PLACED and uid not in going]
+            come = [pod for pod in waiting if pod.nominated == name]
+            asked = summed([*stay, *come])
+            for resource in summed(come):
+                lack = asked[resource] - node.has.get(resource, 0)
+                if lack > 0:
+                    return f"{name} would still lack {lack} of {resource}"
+        return ""
+
+
+def _name_of(group: Group, row: int) -> str:
+    assert group.tree is not None
+    return group.tree.nodes[row].name

@@ -1,0 +1,333 @@
+"""Compares what a cluster shows with what a scenario expects: pods, nodes, PodGroups and Queues as kubectl has them.
+
+What a scenario expects of one cycle is here expected of the state that a cluster settles in. `Seen` is that state as
+plain documents, so that it does not matter whether it comes from a real control plane, the demo or the simulation.
+"""
+
+import json
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+
+from muster.embedded.store import Change
+from muster.sim.scenario import (
+    EvictionExpected,
+    Expected,
+    GangExpected,
+    QueueExpected,
+    ReasonExpected,
+    Together,
+    Where,
+)
+from muster.sim.stage import SPACE, Send, folder_of
+from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
+
+Document = dict[str, Any]
+Key = tuple[str, str]
+GANG, LEAF = "pod-group-name", "kai.scheduler/subgroup-name"
+# What the eviction API writes on a pod before it goes.
+EVICTED = "EvictionByEvictionAPI"
+_EVENTS = "/apis/events.k8s.io/v1/events"
+_QUEUE_FIELDS = {
+    "fair_share": "fairShare",
+    "allocated": "allocated",
+    "non_preemptible": "allocatedNonPreemptible",
+    "requested": "requested",
+}
+
+
+class Bound(NamedTuple):
+    """A pod came to a node."""
+
+    pod: Key
+    node: str
+
+
+class Moves:
+    """The binds and evictions since a step began; `changed` is called after every change of a store."""
+
+    def __init__(self) -> None:
+        self.bound: list[Bound] = []
+        # Pods that were evicted, as they were then.
+        self.evicted: list[Document] = []
+        self._told: set[str] = set()
+
+    def begin(self) -> None:
+        """A new step: what was seen before is forgotten."""
+        self.bound, self.evicted = [], []
+
+    def changed(self, change: Change) -> None:
+        """Takes in a change of the store."""
+        if change.key.resource != "pods":
+            return
+        now, before = change.document, change.before or {}
+        uid = now["metadata"]["uid"]
+        leaves = change.type == "DELETED" or now["metadata"].get("deletionTimestamp")
+        if leaves and uid not in self._told and was_evicted(now):
+            self._told.add(uid)
+            self.evicted.append(now)
+        node = (now.get("spec") or {}).get("nodeName", "")
+        if change.type == "MODIFIED" and node and not (before.get("spec") or {}).get("nodeName"):
+            self.bound.append(Bound((change.key.namespace, change.key.name), node))
+
+
+def was_evicted(pod: Document) -> bool:
+    """Whether a pod goes because somebody evicted it."""
+    return any(one.get("reason") == EVICTED for one in (pod.get("status") or {}).get("conditions") or ())
+
+
+def key_of(document: Document) -> Key:
+    """Namespace and name."""
+    return document["metadata"].get("namespace") or SPACE, document["metadata"]["name"]
+
+
+class Seen(NamedTuple):
+    """A cluster as it is, and what has moved in it since the step began."""
+
+    pods: list[Document]
+    groups: list[Document]
+    nodes: list[Document]
+    queues: list[Document] = []
+    topologies: list[Document] = []
+    events: list[Document] = []
+    bound: list[Bound] = []
+    evicted: list[Document] = []
+
+
+def look(send: Send, bound: Iterable[Bound] = (), evicted: Iterable[Document] = ()) -> Seen:
+    """All of a cluster as it is now."""
+
+    def listed(path: str) -> list[Document]:
+        code, found = send("GET", path)
+        assert code == 200, f"{path}: {found}"
+        items: list[Document] = found["items"]
+        return items
+
+    return Seen(
+        pods=listed(folder_of("Pod", "")),
+        groups=listed(folder_of("PodGroup", "")),
+        nodes=listed(folder_of("Node")),
+        queues=listed(folder_of("Queue")),
+        topologies=listed(folder_of("Topology")),
+        events=listed(_EVENTS),
+        bound=list(bound),
+        evicted=list(evicted),
+    )
+
+
+def differs(expected: Expected, seen: Seen) -> list[str]:
+    """Everything that is not as expected."""
+    return _Comparing(seen).all(expected)
+
+
+class _Comparing:
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._groups = {key_of(one): one for one in seen.groups}
+        self._nodes = {one["metadata"]["name"]: _labels(one) for one in seen.nodes}
+        self._node_of = {key_of(one): node for one in seen.pods if (node := one["spec"].get("nodeName"))}
+        self._promised = {
+            key_of(one): node
+            for one in seen.pods
+            if (node := (one.get("status") or {}).get("nominatedNodeName")) and key_of(one) not in self._node_of
+        }
+        self._gone = [(key_of(one), _gang_of(one)) for one in seen.evicted]
+
+    def all(self, expected: Expected) -> list[str]:
+        wrong = []
+        for name, gang in expected.gangs.items():
+            wrong += [f"{name}: {fault}" for fault in self._gang(_key(name), gang)]
+        wrong += _unlike("bindings", expected.bindings, len(self._seen.bound))
+        wrong += _unlike("nominations", expected.nominations, len(self._promised))
+        wrong += self._evictions(expected.evictions)
+        wrong += [fault for where in expected.where for fault in self._where(where)]
+        queues = {one["metadata"]["name"]: one for one in self._seen.queues}
+        for name, queue in expected.queues.items():
+            # Who was evicted asks for nothing until there is another: the shares are those of the next cycle.
+            told = msgspec.structs.replace(queue, fair_share=None) if expected.evictions else queue
+            wrong += [f"queue {name}: {fault}" for fault in _queue(queues.get(name, {}), told)]
+        if expected.unchanged:
+            named = {_key(name) for name in expected.gangs}
+            moved = {_gang_of(one) for one in self._seen.pods if key_of(one) in {pod for pod, _ in self._seen.bound}}
+            moved |= {gang for _, gang in self._gone}
+            wrong += [f"{gang[1]} was not to change" for gang in sorted(moved - named - {(SPACE, "")})]
+        return wrong
+
+    def _where(self, expected: Where) -> list[str]:
+        every = {**self._promised, **self._node_of}
+        nodes = {pod: node for pod, node in every.items() if fnmatchcase(pod[1], expected.pods)}
+        wrong = [f"{pod[1]} is on {node}" for pod, node in nodes.items() if not fnmatchcase(node, expected.nodes)]
+        return wrong + _unlike(f"pods {expected.pods} that have a node", expected.count, len(nodes))
+
+    def _evictions(self, expected: int | list[EvictionExpected] | None) -> list[str]:
+        gone = [pod[1] for pod, _ in self._gone]
+        if not isinstance(expected, list):
+            return _unlike(f"evictions ({', '.join(gone)})", expected, len(gone))
+        wrong = [f"{name} is evicted" for name in gone if not any(fnmatchcase(name, one.pods) for one in expected)]
+        for pattern in dict.fromkeys(one.pods for one in expected):
+            alike = [one for one in expected if one.pods == pattern]
+            found = sum(fnmatchcase(name, pattern) for name in gone)
+            counts = [one.count for one in alike if one.count is not None]
+            wrong += _unlike(f"evictions of {pattern}", sum(counts) if len(counts) == len(alike) else found, found)
+            wrong += [] if found else [f"nobody of {pattern} is evicted"]
+            wrong += [fault for one in alike for fault in self._said(one)] if found else []
+        return wrong
+
+    def _said(self, expected: EvictionExpected) -> list[str]:
+        """An Event on a gang that lost pods tells by what, and for whom; room is kept for those that were moved."""
+        gangs = {gang for pod, gang in self._gone if fnmatchcase(pod[1], expected.pods)} & set(self._groups)
+        words = f"for {'/'.join(_key(expected.for_ or ''))} ({expected.action})"
+        words = words if expected.action != "stale" else "below its minimum for longer than its grace period"
+        groups = [self._groups[key] for key in sorted(gangs)]
+        uids = {one["metadata"].get("uid") for one in groups}
+        about = [one for one in self._seen.events if (one.get("regarding") or {}).get("uid") in uids]
+        notes = [one.get("note", "") for one in about if one.get("reason") == "Evicted"]
+        wrong = [] if any(words in note for note in notes) or not gangs else [f"no Event {words}: {notes}"]
+        if expected.to is not None:
+            kept = [node for one in groups for node in _kept(one)]
+            wrong += [] if any(fnmatchcase(node, expected.to) for node in kept) else [f"room is kept on {kept}"]
+        return wrong
+
+    def _gang(self, key: Key, expected: GangExpected) -> list[str]:
+        if key not in self._groups:
+            return ["it is not there"]
+        status = self._groups[key].get("status") or {}
+        rows = {row["name"]: row for row in status.get("subGroups", [])}
+        if "" not in rows:
+            return self._invalid(status, expected)
+        conditions = {one["type"]: one for one in status["conditions"]}
+        scheduled = conditions["Scheduled"]["status"] == "True"
+        waits = "Stale" if "staleSince" in rows[""] else "Pending"
+        promised = rows[""].get("reason") == "WaitingForRoom"
+        wrong = _unlike("phase", "Scheduled" if scheduled else waits, status["phase"])
+        if status["phase"] == "Completed":
+            wrong = []
+        if expected.verdict != "Held" or not rows[""]["satisfied"]:
+            wrong += _unlike("verdict", expected.verdict == "Placed", scheduled or promised)
+        wrong += _unlike("satisfied", expected.satisfied, rows[""]["satisfied"])
+        wrong += _unlike("satisfied and Scheduled", rows[""]["satisfied"], scheduled)
+        wrong += _rows(rows, expected)
+        for together in expected.together:
+            wrong += self._together(key, together)
+        mine = [pod for pod in self._seen.pods if _gang_of(pod) == key]
+        came = {pod for pod, _ in self._seen.bound} & {key_of(one) for one in mine}
+        wrong += _unlike("bindings", expected.bindings, len(came))
+        wrong += _unlike("nominations", expected.nominations, sum(key_of(one) in self._promised for one in mine))
+        wrong += _unlike("evicted", expected.evicted, sum(gang == key for _, gang in self._gone))
+        if expected.reasons is not None:
+            wrong += _reasons(rows, status, expected.reasons)
+        return wrong
+
+    def _invalid(self, status: Document, expected: GangExpected) -> list[str]:
+        """Nothing is told of an invalid gang but that it is; its errors stand in one condition."""
+        if status.get("phase") != "Invalid":
+            return ["it has no status"]
+        wrong = _unlike("verdict", expected.verdict, "Held")
+        return wrong + _unlike("satisfied", expected.satisfied, False)
+
+    def _together(self, gang: Key, expected: Together) -> list[str]:
+        known = {one["metadata"]["name"]: one for one in self._seen.topologies}
+        if not expected.topology and len(known) != 1:
+            return [f"there are {len(known)} Topologies"]
+        topology = known[expected.topology] if expected.topology else next(iter(known.values()))
+        labels = [level["nodeLabel"] for level in topology["spec"]["levels"]]
+        labels = labels[: labels.index(expected.level) + 1]
+        held, nodes_of = [], {**self._promised, **self._node_of}
+        for name in expected.sub_groups:
+            nodes = {nodes_of.get(key_of(one), "") for one in self._of(gang, name)} - {""}
+            if not nodes:
+                return [f"{name} has no placed pods"]
+            held.append({tuple(self._nodes[node].get(label) for label in labels) for node in nodes})
+        every = [domain for found in held for domain in found]
+        if expected.apart:
+            return [] if len(every) == len(set(every)) else [f"{expected.sub_groups} share a {expected.level}"]
+        return [] if len(set(every)) == 1 else [f"{expected.sub_groups} lie in {sorted(map(str, set(every)))}"]
+
+    def _of(self, gang: Key, leaf: str) -> list[Document]:
+        return [one for one in self._seen.pods if _gang_of(one) == gang and _labels(one).get(LEAF, "") == leaf]
+
+
+def _key(name: str) -> Key:
+    """A gang by name, or namespace/name."""
+    space, _, rest = name.rpartition("/")
+    return space or SPACE, rest
+
+
+def _gang_of(pod: Document) -> Key:
+    annotations = pod["metadata"].get("annotations") or {}
+    return key_of(pod)[0], annotations.get(GANG, "")
+
+
+def _kept(group: Document) -> list[str]:
+    """The nodes on which room is kept for pods of a gang that were moved."""
+    written = (group["metadata"].get("annotations") or {}).get(KEPT_ROOM_ANNOTATION)
+    return [one["node"] for one in json.loads(written)] if written else []
+
+
+def _labels(document: Document) -> dict[str, str]:
+    return document["metadata"].get("labels") or {}
+
+
+def _rows(rows: dict[str, Document], expected: GangExpected) -> list[str]:
+    wrong = []
+    for what, wanted, found in (
+        ("placed", expected.placed, {name: row["pods"]["placed"] for name, row in rows.items()}),
+        ("pending", expected.pending, {name: row["pods"]["pending"] for name, row in rows.items()}),
+        ("met", expected.met, {name: row["satisfied"] for name, row in rows.items()}),
+        ("core", expected.core, {name: row["core"] for name, row in rows.items()}),
+        ("stale", expected.stale, {name: "staleSince" in row for name, row in rows.items()}),
+        ("domain", expected.domain, {name: row.get("domain", "") for name, row in rows.items()}),
+        ("preferredMet", expected.preferred_met, {name: row.get("preferredMet") for name, row in rows.items()}),
+    ):
+        for at, value in wanted.items():
+            wrong += _unlike(f"{what} of {at or 'the root'}", value, found.get(at, "no such subgroup"))
+    return wrong
+
+
+def _reasons(rows: dict[str, Document], status: Document, expected: list[ReasonExpected]) -> list[str]:
+    """Reasons stand at the tree nodes that they are about, in words: one at each, the foremost of those expected."""
+    told = {name: (row.get("reason", ""), row.get("message", "")) for name, row in rows.items()}
+    said = {name: one for name, one in told.items() if one[0]}
+    if not expected:
+        return [f"there are reasons: {said}"] if said or status.get("reason") else []
+    wrong = []
+    for name, (code, message) in said.items():
+        about = [one for one in expected if one.sub_group in (None, name) and fnmatchcase(code, one.code)]
+        if not any(_says(message, one) for one in about):
+            wrong.append(f"no reason {code} is expected of {name or 'the root'}: {message}")
+    for one in expected:
+        # Another one that is told at the same place comes first.
+        if not any(name in said for name in told if one.sub_group in (None, name)):
+            wrong.append(f"no reason {one.code} of {one.sub_group or 'the root'} in {said}")
+    return wrong
+
+
+def _says(message: str, expected: ReasonExpected) -> bool:
+    """The sentence names the domain and the numbers."""
+    where = expected.where or "*"
+    numbers = f": {expected.best} of {expected.asked}" if expected.where and expected.best is not None else ""
+    named = expected.where is None or fnmatchcase(message, f"*{where}{numbers}*")
+    words = [word for word in (expected.pod, expected.detail) if word]
+    return bool(message) and named and all(fnmatchcase(message, f"*{word}*") for word in words)
+
+
+def _queue(queue: Document, expected: QueueExpected) -> list[str]:
+    status = queue.get("status", {})
+    wrong = []
+    for what, field in _QUEUE_FIELDS.items():
+        wanted = getattr(expected, what)
+        by_charge: dict[str, Any] = {"gpu": wanted} if isinstance(wanted, int | float) else wanted or {}
+        for charge, value in by_charge.items():
+            wrong += _unlike(f"{field} of {charge}", value, _amount(status.get(field, {}), charge))
+    return wrong
+
+
+def _amount(amounts: Document, charge: str) -> float:
+    found = {name.rpartition("/")[2]: value for name, value in amounts.items()}
+    return float(found.get(charge, 0))
+
+
+def _unlike(what: str, expected: object, found: object) -> list[str]:
+    return [] if expected is None or expected == found else [f"{what}: expected {expected}, found {found}"]

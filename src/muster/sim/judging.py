@@ -1,0 +1,191 @@
+"""The judge: sees every change of the store and every request of muster, and says which promise was broken.
+
+It keeps its own books from plain documents and shares with muster what a tree means, and nothing that decides. Rules
+are named as in SPEC §11 (`§11.4`) or as the simulation calls them (`S1` to `S9`, `L3`, `L6`).
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from muster.embedded.server import Server
+from muster.embedded.store import DELETED, Change
+from muster.kube.transport import Request
+from muster.sim.binds import Binds
+from muster.sim.books import PODS, Books, is_muster
+from muster.sim.evictions import Evictions
+from muster.sim.facts import Key, Member
+from muster.sim.sight import Sight
+from muster.sim.story import Story
+from muster.sim.trace import Violation
+
+# More of the same in so many seconds is a loop that runs hot: binds of one pod, writes of one object, the same words.
+_MOST_BINDS, _BINDS_S = 20, 10.0
+_MOST_WRITES, _WRITES_S = 90, 60.0
+# Of one kind only so many violations are kept: what is wrong once is often wrong a thousand times.
+_MOST_OF_A_RULE = 20
+
+
+class Written(NamedTuple):
+    """A write: of which resource and subresource, to what, and what it says."""
+
+    resource: str
+    namespace: str
+    name: str
+    below: str
+    body: Any
+
+
+class Judge:
+    """Every violation, as it happens."""
+
+    def __init__(self, story: Story, server: Server, now: Callable[[], float]) -> None:
+        self.violations: list[Violation] = []
+        self._now = now
+        self.books = Books(server.core.store)
+        sight = Sight(story)
+        self.binds = Binds(self.books, sight, self._broken)
+        self.evictions = Evictions(self.books, sight, self.binds, self._broken)
+        # Every pod that there ever was, by name: which uids it had.
+        self._uids: dict[Key, dict[str, Member]] = {}
+        for pod in self.books.pods.values():
+            self._uids.setdefault(pod.key, {})[pod.uid] = pod
+        self._recent: dict[tuple[Any, ...], deque[float]] = {}
+        self._said: dict[str, int] = {}
+
+    def changed(self, change: Change, who: str) -> None:
+        """After each change of the store, by whom."""
+        now_s = self._now()
+        self._tick(now_s)
+        if change.key.resource == PODS:
+            self._pod_changed(change, who, now_s)
+        else:
+            self.books.take(change, who, now_s)
+
+    def sent(self, process: int, request: Request, leads: bool) -> None:
+        """Each request of a process when it leaves it; whether the Lease says that it leads."""
+        now_s = self._now()
+        self._tick(now_s)
+        if request.method == "GET":
+            self._reads(process, request, now_s)
+            return
+        written = _written(request)
+        if not leads and written.resource != "leases":
+            what = f"{request.method} {request.path}"
+            self._broken("S8", f"muster-{process} writes and does not hold the Lease: {what}")
+        if written.resource == PODS and written.name:
+            self._writes_pod(process, request, written, now_s)
+        if written.resource not in ("leases", "events"):
+            name = written.name or ((written.body or {}).get("metadata") or {}).get("name") or ""
+            what = f"muster-{process}: {request.method} {request.path} for {name}"
+            key = (process, request.method, request.path, name)
+            self._count("L6", key, _MOST_WRITES, _WRITES_S, what)
+
+    def ended(self, process: int) -> None:
+        """A process is no more, however it ended."""
+        self._tick(self._now())
+        self.binds.ended(process)
+        self.evictions.ended(process)
+
+    def settle(self) -> None:
+        """Nothing more comes: what is still open is judged."""
+        self.binds.settle()
+        self.evictions.settle()
+
+    # Inside.
+
+    def _tick(self, now_s: float) -> None:
+        self.binds.tick(now_s)
+        self.evictions.tick(now_s)
+
+    def _pod_changed(self, change: Change, who: str, now_s: float) -> None:
+        key = change.key.namespace, change.key.name
+        before = self.books.pods.get(key)
+        self.books.take(change, who, now_s)
+        if change.type == DELETED:
+            return
+        pod = self.books.pods[key]
+        self._uids.setdefault(key, {})[pod.uid] = pod
+        if before is None or before.uid != pod.uid:
+            return
+        if before.node and before.node != pod.node:
+            self._broken("S2", f"pod {'/'.join(key)} was on {before.node} and is now on {pod.node or 'no node'}")
+        elif pod.node and not before.node and is_muster(who):
+            if not pod.ours:
+                self._broken("S9", f"pod {'/'.join(key)} of another scheduler was bound by {who}")
+            self.binds.take_effect(pod, now_s)
+
+    def _reads(self, process: int, request: Request, now_s: float) -> None:
+        """A list of pods as they are now: nothing of a cache, and no watch."""
+        parts = request.path.strip("/").split("/")
+        if parts[-1] != PODS or "watch" in request.params or request.params.get("resourceVersion"):
+            return
+        if len(parts) == 5 and parts[2] == "namespaces":
+            self.evictions.read(process, unquote(parts[3]), now_s)
+
+    def _writes_pod(self, process: int, request: Request, written: Written, now_s: float) -> None:
+        key = written.namespace, written.name
+        uid = _uid_meant(written)
+        pod = self._uids.get(key, {}).get(uid) if uid else self.books.pods.get(key)
+        what = f"muster-{process}: {request.method} {request.path}"
+        if pod is not None and not pod.ours:
+            self._broken("S9", f"{what} is about a pod of another scheduler")
+        if written.below in ("binding", "eviction"):
+            if not uid:
+                self._broken("S2", f"{what} names no uid: it may hit another pod of that name")
+            elif pod is None:
+                self._broken("S2", f"{what} is for the uid {uid}, which no pod of that name ever had")
+            if pod is not None and written.below == "binding":
+                node = ((written.body or {}).get("target") or {}).get("name") or ""
+                self._count("L3", (process, "bind", pod.uid), _MOST_BINDS, _BINDS_S, f"{what} to {node}")
+                self.binds.send(process, self._known(pod), node, now_s)
+            elif pod is not None:
+                self.evictions.send(process, self._known(pod), now_s)
+        elif request.method == "DELETE":
+            self._broken("S6", f"{what} deletes a pod, and no budget is asked")
+
+    def _known(self, pod: Member) -> Member:
+        """The pod as it is now, if it is still there."""
+        now = self.books.pods.get(pod.key)
+        return now if now is not None and now.uid == pod.uid else pod
+
+    def _count(self, rule: str, key: tuple[Any, ...], most: int, seconds: float, what: str) -> None:
+        """Too much of the same in a short time is a loop that nobody ends."""
+        now_s = self._now()
+        times = self._recent.setdefault(key, deque())
+        times.append(now_s)
+        while times[0] < now_s - seconds:
+            times.popleft()
+        if len(times) == most + 1:
+            self._broken(rule, f"{what} more than {most} times in {seconds:.0f} s")
+
+    def _broken(self, rule: str, says: str) -> None:
+        count = self._said[rule] = self._said.get(rule, 0) + 1
+        if count <= _MOST_OF_A_RULE:
+            self.violations.append(Violation(self._now(), rule, says))
+
+
+def _written(request: Request) -> Written:
+    """What a write is about."""
+    parts = [unquote(part) for part in request.path.strip("/").split("/")]
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    namespace = ""
+    if rest and rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    resource, name, below = (*rest, "", "", "")[:3]
+    body = None
+    if request.body and (resource == PODS or not name):
+        body = json.loads(request.body)
+    return Written(resource, namespace, name, below, body)
+
+
+def _uid_meant(written: Written) -> str:
+    """The uid that a write names, so that it hits no other pod of that name."""
+    body = written.body
+    if not isinstance(body, dict):
+        return ""
+    if written.below == "eviction":
+        return str(((body.get("deleteOptions") or {}).get("preconditions") or {}).get("uid") or "")
+    return str((body.get("metadata") or {}).get("uid") or "")

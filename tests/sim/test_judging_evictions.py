@@ -1,0 +1,349 @@
+"""Every promise about evictions is broken once, and the judge says which; kept, and he is silent."""
+
+import pytest
+
+from muster.sim.objects import Nodes, Pods
+from sim.court import Court, nodes, pods
+
+FIRM, SEMI = {"preemptibility": "non-preemptible"}, {"preemptibility": "semi-preemptible"}
+TREE = {"minSubGroup": 1, "subGroups": [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 2}]}
+
+
+def crowded(victim, count=2, min_winner=1, gpus=2, **more):
+    """A node that is full of a gang, and another gang that waits with room reserved there."""
+    return Court(
+        nodes=[nodes(1, gpus=gpus)],
+        gangs={"v": victim, "w": {"minMember": min_winner}},
+        pods=[Pods(gang="v", count=count, on="n-0"), pods("w", 2)],
+        **more,
+    )
+
+
+def branches(spec):
+    """The same with children a and b of two pods each."""
+    return Court(
+        nodes=[nodes(1, gpus=4)],
+        gangs={"v": spec, "w": {"minMember": 1}},
+        pods=[
+            Pods(gang="v", sub_group="a", count=2, on="n-0"),
+            Pods(gang="v", sub_group="b", count=2, on="n-0"),
+            pods("w", 2),
+        ],
+    )
+
+
+def test_surplus_may_go_for_somebody_who_then_fits():
+    court = crowded({"minMember": 1})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == []
+
+
+def test_a_whole_gang_may_go_too():
+    court = crowded({"minMember": 2})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-0", "v-1")
+    assert court.broken() == []
+
+
+# S2, S6: how.
+
+
+def test_an_eviction_names_the_uid_of_its_pod():
+    court = crowded({"minMember": 1})
+    court.nominate(w_0="n-0")
+    court.evicts("v-1", uid=False)
+    assert court.broken() == ["S2"]
+
+
+def test_nobody_goes_before_the_pods_were_read():
+    court = crowded({"minMember": 1})
+    court.nominate(w_0="n-0")
+    court.evicts("v-1", reads=False)
+    assert court.broken() == ["S6"]
+
+
+def test_what_a_cache_says_is_no_reading_nor_is_what_was_read_long_ago():
+    court = crowded({"minMember": 1})
+    court.nominate(w_0="n-0")
+    court.reads(resourceVersion="0")
+    court.evicts("v-1", reads=False)
+    assert court.broken() == ["S6"]
+    court = crowded({"minMember": 1})
+    court.nominate(w_0="n-0")
+    court.reads()
+    court.passes(100)
+    court.evicts("v-1", reads=False)
+    assert court.broken() == ["S6"]
+
+
+def test_what_another_process_has_read_does_not_count():
+    court = crowded({"minMember": 1})
+    court.nominate(w_0="n-0")
+    court.reads(process=1)
+    court.evicts("v-1", reads=False)
+    assert court.broken() == ["S6"]
+
+
+def test_pods_are_evicted_never_deleted():
+    court = crowded({"minMember": 1})
+    court.sends("DELETE", "/api/v1/namespaces/default/pods/v-0", {})
+    assert court.broken() == ["S6"]
+
+
+# S5: who.
+
+
+def test_nobody_of_a_gang_that_is_not_preemptible_goes():
+    court = crowded({"minMember": 1, **FIRM})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["S5"]
+    assert "non-preemptible" in court.says()
+
+
+def test_a_priority_of_a_hundred_is_not_preemptible():
+    court = crowded({"minMember": 1, "priorityClassName": "build"})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["S5"]
+
+
+def test_the_core_of_a_semi_preemptible_gang_stays_and_its_surplus_may_go():
+    for victim, broken in (("v-1", []), ("v-0", ["S5"])):
+        court = crowded({"minMember": 1, **SEMI})
+        court.passes(10)
+        court.nominate(w_0="n-0")
+        court.evicts(victim)
+        assert court.broken() == broken
+
+
+def test_core_is_what_the_status_calls_core():
+    for core, broken in (("a", []), ("b", ["S5"])):
+        court = branches({**TREE, **SEMI})
+        court.passes(10)
+        rows = [{"name": name, "core": name in ("", core), "satisfied": True, "minimum": 2} for name in ("", "a", "b")]
+        court.tell("v", subGroups=rows)
+        court.nominate(w_0="n-0")
+        court.passes(10)
+        court.evicts("v-b-0", "v-b-1")
+        assert court.broken() == broken
+
+
+def test_nobody_is_left_with_half_of_a_minimum():
+    court = crowded({"minMember": 2})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["S5"]
+    assert "it is left with 1 pods, below its minimum" in court.says()
+
+
+def test_a_surplus_child_goes_whole():
+    for victims, broken in ((("v-b-0",), ["S5"]), (("v-b-0", "v-b-1"), [])):
+        court = branches(TREE)
+        court.passes(10)
+        court.nominate(w_0="n-0")
+        court.evicts(*victims)
+        assert court.broken() == broken
+
+
+def test_a_process_that_died_in_the_middle_did_not_mean_to_leave_half():
+    court = crowded({"minMember": 2})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    court.judge.ended(0)
+    assert court.broken() == []
+    court = crowded({"minMember": 2, **FIRM})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    court.judge.ended(0)
+    assert court.broken() == ["S5"], "but nobody of such a gang was to go at all"
+
+
+def test_who_was_read_to_have_more_is_judged_by_what_was_read():
+    court = crowded({"minMember": 2}, count=3, gpus=3)
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.reads()
+    court.passes(0.001)
+    court.is_deleted("v-0")
+    court.passes(0.001)
+    court.evicts("v-2", reads=False)
+    assert court.broken() == []
+
+
+def test_who_was_gone_when_it_was_read_is_not():
+    court = crowded({"minMember": 2}, count=3, gpus=3)
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.is_deleted("v-0")
+    court.passes(0.001)
+    court.evicts("v-2")
+    assert court.broken() == ["S5"]
+
+
+def test_of_an_invalid_gang_nobody_goes():
+    court = crowded({"minMember": 1})
+    court.gang("v", minSubGroup=1)
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["§11.5"]
+
+
+# §11.6: for whom.
+
+
+def test_nobody_goes_for_nobody():
+    court = crowded({"minMember": 1})
+    court.passes(10)
+    court.evicts("v-1")
+    assert court.broken() == ["§11.6"]
+
+
+def test_nor_for_half_of_a_minimum():
+    court = crowded({"minMember": 1}, min_winner=2)
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["§11.6"]
+
+
+def test_nor_for_somebody_who_does_not_fit_then():
+    court = crowded({"minMember": 1}, count=3, gpus=3, min_winner=2)
+    court.passes(10)
+    court.nominate(w_0="n-0", w_1="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["§11.6"]
+    assert "would still lack 1 of nvidia.com/gpu" in court.says()
+    court = crowded({"minMember": 1}, count=3, gpus=3, min_winner=2)
+    court.passes(10)
+    court.nominate(w_0="n-0", w_1="n-0")
+    court.evicts("v-1", "v-2")
+    assert court.broken() == []
+
+
+# Staleness.
+
+
+def stale(wait_s, *victims, firm=True, **spec):
+    """A gang of three on three nodes that needs three, and lost one so long ago."""
+    court = Court(
+        nodes=[nodes(4)],
+        gangs={"v": {"minMember": 3, **(FIRM if firm else {}), **spec}},
+        pods=[Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(3)],
+    )
+    court.passes(100)
+    court.is_deleted("v-2")
+    court.passes(wait_s)
+    court.evicts(*victims)
+    return court
+
+
+def test_what_lost_its_minimum_goes_after_its_grace_whatever_it_is():
+    assert stale(61, "v-0", "v-1").broken() == []
+    assert stale(50, "v-0", "v-1").broken() == ["S5"]
+
+
+def test_the_grace_is_that_of_the_gang():
+    assert stale(11, "v-0", "v-1", stalenessGracePeriod="10s").broken() == []
+    assert stale(61, "v-0", "v-1", stalenessGracePeriod="120s").broken() == ["S5"]
+    assert stale(1000, "v-0", "v-1", stalenessGracePeriod="-1s").broken() == ["S5"]
+
+
+def test_it_goes_whole():
+    assert stale(61, "v-0").broken() == ["S5"]
+
+
+def test_what_was_repaired_in_between_was_not_stale():
+    court = Court(
+        nodes=[nodes(4)],
+        gangs={"v": {"minMember": 2, **FIRM}},
+        pods=[Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)],
+    )
+    court.passes(100)
+    court.is_deleted("v-1")
+    court.passes(40)
+    court.come(pods=[pods("v", 1, after=1)])
+    court.binds("n-3", "v-1")
+    court.passes(20)
+    court.is_deleted("v-1")
+    court.passes(20)
+    court.evicts("v-0")
+    assert court.broken() == ["S5"]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_spec_that_asks_for_more_is_no_loss_where_the_status_knows_it(told):
+    court = Court(
+        nodes=[nodes(4)],
+        gangs={"v": {"minMember": 2, **FIRM}},
+        pods=[Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)],
+    )
+    court.passes(100)
+    if told:
+        court.tell("v", subGroups=[{"name": "", "satisfied": True, "minimum": 2}])
+    court.passes(100)
+    court.gang("v", minMember=3)
+    court.passes(100)
+    court.evicts("v-0", "v-1")
+    assert court.broken() == (["S5"] if told else [])
+
+
+def test_succeeded_pods_have_done_their_part():
+    court = Court(
+        nodes=[nodes(4)],
+        gangs={"v": {"minMember": 2, **FIRM}},
+        pods=[Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)],
+    )
+    court.passes(100)
+    court.ends("v-1", "Succeeded")
+    court.passes(100)
+    court.evicts("v-0")
+    assert court.broken() == ["S5"]
+
+
+def test_pods_on_a_node_that_is_gone_are_lost():
+    court = Court(
+        nodes=[nodes(4)],
+        gangs={"v": {"minMember": 2, **FIRM}},
+        pods=[Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)],
+    )
+    court.passes(100)
+    court.vanishes("n-1")
+    court.passes(61)
+    court.evicts("v-0")
+    assert court.broken() == []
+
+
+def test_a_stale_child_goes_whole_and_its_siblings_stay():
+    for victims, broken in ((("v-b-0",), []), (("v-b-0", "v-a-0"), ["S5"])):
+        court = Court(
+            nodes=[nodes(4)],
+            gangs={"v": {**TREE, **FIRM}},
+            pods=[
+                Pods(gang="v", sub_group="a", count=2, on="n-0"),
+                Pods(gang="v", sub_group="b", count=2, on="n-1"),
+            ],
+        )
+        court.passes(100)
+        court.is_deleted("v-b-1")
+        court.passes(61)
+        court.evicts(*victims)
+        assert court.broken() == broken
+
+
+def test_a_pod_without_a_gang_is_not_evicted():
+    court = Court(
+        nodes=[Nodes(name="n-0")], pods=[Pods(name="lone", on="n-0", spec={"schedulerName": "kai-scheduler"})]
+    )
+    court.passes(10)
+    court.evicts("lone")
+    assert court.broken() == ["§8"]

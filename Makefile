@@ -11,13 +11,17 @@ TESTS  ?= tests --ignore tests/e2e
 # Seeds of the deep run of the property tests.
 EXAMPLES ?= 20000
 
+# How many seeds `make sim` plays, and the first of them.
+SEEDS ?= 500
+FIRST ?= 0
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep e2e control-plane bench bench-live fix lock crds clean
+.PHONY: help setup demo test check lint deep mutants e2e control-plane sim bench bench-live fix lock crds clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 	@echo
-	@echo "  example: make demo ARGS='-o wide'"
+	@echo "  example: make demo ARGS=--once"
 
 $(READY): requirements.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,10 +36,8 @@ $(READY): requirements.lock pyproject.toml Makefile
 setup: $(READY) ## make .venv with muster in it
 	@echo "ready: $(BIN)/muster --help"
 
-demo: $(READY) ## draw the shipped examples' trees, then plan one of them (ARGS='...' for more)
-	@$(BIN)/muster validate -f examples --tree
-	@echo
-	@$(BIN)/muster plan -f examples/cluster --add examples/inference.yaml $(ARGS)
+demo: $(READY) ## a cluster in one process and a story on it, every claim checked (ARGS=--once ends after it)
+	@$(BIN)/muster demo $(ARGS)
 
 test: $(READY) ## all fast tests
 	@$(BIN)/python -m pytest -n 2 $(TESTS) $(ARGS)
@@ -58,6 +60,12 @@ e2e: $(READY) ## the command line as a process, and muster on a real control pla
 
 control-plane: $(READY) ## build etcd, Kubernetes and kubectl for the end-to-end tests (needs Go), and say where they are
 	@$(BIN)/python tests/e2e/plane/build.py
+
+sim: $(READY) ## search stories for broken promises, with faults, in virtual time (SEEDS=n, FIRST=k)
+	@$(BIN)/muster simulate --seeds $(FIRST)..$$(($(FIRST) + $(SEEDS) - 1)) $(ARGS)
+
+mutants: $(READY) ## seeded bugs: does the suite notice each of them? (ARGS='lost-bind' for some)
+	@PYTHONPATH=tests $(BIN)/python -m mutants $(ARGS)
 
 bench: $(READY) ## the benchmark table
 	@$(BIN)/python -m bench $(ARGS)

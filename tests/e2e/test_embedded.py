@@ -186,6 +186,42 @@ def test_describe_and_events(kubectl: Kubectl) -> None:
     assert "nvidia.com/gpu" in kubectl("describe", "node", "n2")
 
 
+@pytest.mark.parametrize(
+    ("kind", "api", "resource"),
+    [("Pod", "v1", "pod"), ("Node", "v1", "node"), ("PodGroup", "scheduling.run.ai/v2alpha2", "podgroup")],
+)
+def test_events_of_the_newer_group_are_shown_with_what_they_are_about(
+    kubectl: Kubectl, kind: str, api: str, resource: str
+) -> None:
+    """As muster writes them: `kubectl events` and `kubectl describe` find them."""
+    own = space(kubectl, f"regarding-{resource}")
+    gang = {"apiVersion": api, "kind": kind, "metadata": {"name": "x", "namespace": own}, "spec": {"minMember": 1}}
+    made = {"Pod": pod("x", own), "PodGroup": json.dumps(gang), "Node": ""}[kind]
+    name = "n1" if kind == "Node" else "x"
+    if made:
+        kubectl("apply", "-f", "-", stdin=made)
+    where = () if kind == "Node" else ("-n", own)
+    uid = kubectl("get", resource, name, *where, "-o", "jsonpath={.metadata.uid}")
+    about = {"apiVersion": api, "kind": kind, "name": name, "uid": uid}
+    space_of_event = "default" if kind == "Node" else own
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.1", "namespace": space_of_event},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "muster.dev/scheduler",
+        "reportingInstance": "muster-0",
+        "action": "Wait",
+        "reason": "Waiting",
+        "regarding": about if kind == "Node" else {**about, "namespace": own},
+        "note": f"for a {resource}",
+        "type": "Normal",
+    }
+    kubectl("create", "-f", "-", stdin=json.dumps(event))
+    assert f"for a {resource}" in kubectl("events", "-n", space_of_event, "--for", f"{resource}/{name}")
+    assert f"for a {resource}" in kubectl("describe", resource, name, *where)
+
+
 def test_explain(kubectl: Kubectl) -> None:
     assert "nodeName" in kubectl("explain", "pod.spec")
     assert "<[]Container>" in kubectl("explain", "pod.spec.containers")

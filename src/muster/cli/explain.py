@@ -1,8 +1,8 @@
 """`muster explain`: why a gang waits, where it comes nearest, and what was tried and would help."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import click
 
@@ -68,19 +68,14 @@ def explain(
     """
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(add=add), strict=not lenient, server=server)
-    key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home, loaded.world.members)
-    made = run_cycle(loaded, moment_of(now))
-    number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
-    policy = policy_of(config)
-    units = tuple(BASE_UNITS[charge] for charge in CHARGES)
-    tried = remedies(made, number, policy), raises(made, number, policy, units)
-    found = put_together(made, number, tried[0], _leaving(loaded), tried[1])
-    status = loaded.world.groups[key].status
+    found, made = look_at(name, loaded, moment_of(now))
+    status = loaded.world.groups[found.gang.key].status
     if form in (JSON, YAML):
         decided = {"decision": status.decision} if status.decision else {}
         say_data({**document_of(found, made.snapshot), **decided}, form)
     else:
-        _say(found, made)
+        for line in lines_of(found, made):
+            say(line.text, **line.style)
         if status.decision:
             word = f"{status.phase} {status.reason}".strip()
             why = next((one.message for one in status.conditions if one.type == SCHEDULED and one.message), "")
@@ -88,11 +83,22 @@ def explain(
             say(sayable(f"  the scheduler's last word: {word} · decision {status.decision}"))
             if why:
                 say(sayable(f"    {why}"))
-            say(sayable(f"    kubectl get events -n {key[0]} -l muster.dev/decision={status.decision}"))
+            say(sayable(f"    kubectl get events -n {found.gang.key[0]} -l muster.dev/decision={status.decision}"))
         for note in loaded.notes if loaded.place == CLUSTER else ():
             tell(f"note: {note}")
         tell(f"next: {_next(found, input_flags(names, server), add, live=not names)}")
     ctx.exit(0 if found.outcome.verdict is Verdict.PLACED else 1)
+
+
+def look_at(name: str, loaded: Loaded, now_ns: int) -> tuple[Explanation, Plan]:
+    """All that there is to say about one gang, and the cycle that it is about. Raises UsageError: no such gang."""
+    key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home, loaded.world.members)
+    made = run_cycle(loaded, now_ns)
+    number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
+    policy = policy_of(loaded.config)
+    units = tuple(BASE_UNITS[charge] for charge in CHARGES)
+    tried = remedies(made, number, policy), raises(made, number, policy, units)
+    return put_together(made, number, tried[0], _leaving(loaded), tried[1]), made
 
 
 def _leaving(loaded: Loaded) -> list[Leaving]:
@@ -104,13 +110,21 @@ def _leaving(loaded: Loaded) -> list[Leaving]:
     ]
 
 
-def _say(found: Explanation, made: Plan) -> None:
+class Line(NamedTuple):
+    """A line of the explanation, and how it looks on a terminal."""
+
+    text: str
+    style: Mapping[str, Any] = {}
+
+
+def lines_of(found: Explanation, made: Plan) -> Iterator[Line]:
+    """The explanation for people."""
     outcome = found.outcome
-    say(sayable(_title(found)), bold=True, **_STYLES[outcome.verdict])
+    yield Line(sayable(_title(found)), {"bold": True, **_STYLES[outcome.verdict]})
     for line in found.message.split(" · "):
-        say(sayable(f"  {line}"))
-    say()
-    say("  " + "   ".join(f"{_tick(check.good)} {check.says}" for check in found.checks))
+        yield Line(sayable(f"  {line}"))
+    yield Line("")
+    yield Line("  " + "   ".join(f"{_tick(check.good)} {check.says}" for check in found.checks))
     sections = (
         *(_tree(found, made.snapshot), _queue(found), _losses("loses", found.loses, of_others=False)),
         *(_losses("gets room from", found.displaces, of_others=True), _waits(found), _others(found, made.snapshot)),
@@ -119,9 +133,8 @@ def _say(found: Explanation, made: Plan) -> None:
     for section in sections:
         lines = list(section)
         if lines:
-            say()
-            for line in lines:
-                say(sayable(line))
+            yield Line("")
+            yield from (Line(sayable(line)) for line in lines)
 
 
 def _title(found: Explanation) -> str:

@@ -31,7 +31,7 @@ def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
     if not names:
         raise UsageError("nothing to read", "name files, folders or - with -f, for example -f examples")
     found: list[Source] = []
-    for file in _files(names):
+    for file in files_of(names):
         for document in _documents(file, limits):
             found.extend(_taken_apart(file, document, limits.max_documents))
     if not found:
@@ -50,7 +50,7 @@ def read_document(name: str, limits: Limits) -> Any:
     return documents[0].value if documents else {}
 
 
-def _files(names: Sequence[str]) -> Iterator[str]:
+def files_of(names: Sequence[str]) -> Iterator[str]:
     """Every file once, folders with all regular files below them that look like documents."""
     seen: set[str] = set()
     for name in names:

@@ -26,6 +26,11 @@ _COMMANDS = {
     "explain": ("muster.cli.explain:explain", "say why a gang waits, where it comes nearest, and what would help"),
     "snapshot": ("muster.cli.replay:snapshot", "put a cluster into one file, without what is nobody's business"),
     "replay": ("muster.cli.replay:replay", "run the cycle of a snapshot file again, bit for bit"),
+    "simulate": (
+        "muster.cli.simulate:simulate",
+        "play the whole system over simulated time: a story told, or thousands of seeds searched for a broken promise",
+    ),
+    "demo": ("muster.cli.demo:demo", "see muster at work on a cluster of its own: nothing else is needed"),
     "run": ("muster.cli.run:run", "schedule gangs on a cluster until stopped"),
     "crds": ("muster.cli.install:crds", "print the CustomResourceDefinitions to install"),
     "manifests": ("muster.cli.manifests:manifests", "print everything to install muster on a cluster"),

@@ -148,3 +148,26 @@ def test_victims_of_a_gang_that_needs_one_rack_come_from_one_rack(cheap):
     assert len({name[1] for name in found}) == 1
     assert found[0][1] in cheap
     assert exact is (cheap == "s"), "five units are few, fifteen are many"
+
+
+def test_of_many_nobody_goes_who_could_stay():
+    """Two pods need one rack, and the only rack of two nodes holds the oldest. On the way to it all the others come
+    first: of those just one is needed, for a pod that can be anywhere (SPEC §8, inclusion-minimal).
+    """
+    names = [f"s{at:02}" for at in range(EXACT)]
+    machines = [{"name": name, "gpus": 1, "zone": "z", "rack": name} for name in names]
+    machines += [{"name": name, "gpus": 1, "zone": "z", "rack": "b"} for name in ("b0", "b1")]
+    rack = {"topology": "dc", "requiredTopologyLevel": "rack"}
+    leaves = [{"name": "p", "minMember": 2, "topologyConstraint": rack}, {"name": "q", "minMember": 1}]
+    asker = {
+        "gangs": {"g": {"subGroups": leaves, **HIGH}},
+        "pods": [{"gang": "g", "subGroup": "p", "count": 2}, {"gang": "g", "subGroup": "q", "count": 1}],
+    }
+    found, _ = found_for(
+        {"topologies": {"dc": ["zone", "rack"]}, "nodes": machines},
+        *(lone(f"v{one['name']}", one["name"]) for one in machines),
+        {"history": {f"v{one['name']}": {"created": -100 if one["rack"] == "b" else -1} for one in machines}},
+        asker=asker,
+    )
+    assert len(found) == 3
+    assert {"vb0", "vb1"} < set(found)

@@ -414,6 +414,20 @@ def test_a_podgroup_is_judged_anew_when_it_says_something_else():
 NOT_READY = {"conditions": [{"type": "Ready", "status": "False"}], "allocatable": {GPU: "8", "cpu": "64"}}
 
 
+def levelled(*labels):
+    """The Topology t with these levels."""
+    return {**topology(), "metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": label} for label in labels]}}
+
+
+def cordoned(machine):
+    return {**machine, "spec": {**machine.get("spec", {}), "unschedulable": True}}
+
+
+def priority_class(value):
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}}
+    return {**head, "value": value, "globalDefault": True}
+
+
 CHANGES = st.lists(
     st.sampled_from(
         [
@@ -430,6 +444,9 @@ CHANGES = st.lists(
             *((with_metadata(pod("q", on="n"), labels={"app": "web"}), 0), (budget("db", disruptionsAllowed=1), 0)),
             *((group(minMember=2), 0), (group(minSubGroup=2), 0), (RACKED, 0)),
             (with_metadata(RACKED, annotations={"kai.scheduler/topology": "t"}), 0),
+            *((levelled(*levels), 0) for levels in (("rack",), ("zone", "rack"), ("zone",))),
+            *((levelled("rack"), 1), (cordoned(node("n", 8)), 0)),
+            *((priority_class(7), 0), (priority_class(8), 0), (priority_class(8), 1)),
         ]
     ),
     max_size=12,
@@ -452,7 +469,15 @@ def test_step_by_step_is_all_at_once(changes, seen):
     assert found.capacity == expected.capacity
     assert [gang.held for gang in found.gangs] == [gang.held for gang in expected.gangs]
     assert [gang.tree for gang in found.gangs] == [gang.tree for gang in expected.gangs]
+    assert [gang.holds for gang in found.gangs] == [gang.holds for gang in expected.gangs]
+    assert [gang.priority for gang in found.gangs] == [gang.priority for gang in expected.gangs]
+    assert [allowed(found, gang) for gang in found.gangs] == [allowed(expected, gang) for gang in expected.gangs]
     assert [allowances(found, gang) for gang in found.gangs] == [allowances(expected, gang) for gang in expected.gangs]
+
+
+def allowed(snapshot, gang):
+    """Per batch of waiting pods: where they may go."""
+    return [snapshot.allowed[batch.shape].tolist() for batch in gang.waiting]
 
 
 def allowances(snapshot, gang):
@@ -492,13 +517,14 @@ def test_how_many_may_go_is_read_fresh():
     assert builder.build(0).gangs[0].placed[0].guards == ((),)
 
 
-def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch):
+@pytest.mark.parametrize("defect", [AssertionError, ZeroDivisionError, KeyError])
+def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch, defect):
     """It is told, its pods keep their room, and the others are planned."""
     made = building.gang_of
 
     def break_down(key, found, members, *rest):
         if key[1] == "bad" and found.spec.min_member:
-            raise AssertionError("nobody thought of this")
+            raise defect("nobody thought of this")
         return made(key, found, members, *rest)
 
     monkeypatch.setattr(building, "gang_of", break_down)
@@ -508,7 +534,8 @@ def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch):
     bad, good = snapshot.gangs
     assert free(snapshot, "n", "nvidia.com/gpu") == 1
     assert [one.code for one in bad.held] == ["Invalid"]
-    assert "a defect in muster: AssertionError: nobody thought of this" in bad.held[0].detail
+    assert f"a defect in muster: {defect.__name__}: " in bad.held[0].detail
+    assert "nobody thought of this" in bad.held[0].detail
     assert (good.held, len(good.waiting)) == ((), 1)
 
 

@@ -100,6 +100,7 @@ def test_who_holds_room(given_pod, holds):
         pytest.param(pod(gang="g", scheduler="default-scheduler"), None, id="somebody else's"),
         pytest.param(pod(), None, id="no gang"),
         pytest.param(pod(gang="g", metadata={"namespace": "a"}), ("a", "g"), id="in its own namespace only"),
+        pytest.param(pod(gang="a/g"), ("default", "a/g"), id="whatever it names"),
     ],
 )
 def test_membership(given_pod, gang):

@@ -1,0 +1,46 @@
+"""Room that is kept for moved pods stands in the annotation of their gang as long as it is kept, and no longer."""
+
+import json
+
+import pytest
+
+from muster.decisions.orders import RoomOrder, orders_of
+from muster.plan.cycle import schedule
+from muster.sim.objects import at
+from muster.snapshot.build import Builder
+from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
+from oracle.engine import world_of
+from short_forms import documents_of, ns
+
+GPU = "nvidia.com/gpu"
+KEY = ("default", "g")
+
+
+def rooms(since, pods=(), second=0):
+    """What is written about the kept room of a gang of which one pod was moved to n at this second."""
+    things = {"nodes": [{"name": "n", "gpus": 2}], "gangs": {"g": {"minMember": 1}}, "pods": list(pods)}
+    documents = documents_of(things)
+    (group,) = [document for document in documents if document["kind"] == "PodGroup"]
+    entry = {"subGroup": "", "node": "n", "requests": {GPU: 1}, "since": at(since)}
+    group["metadata"] |= {"uid": "u", "annotations": {KEPT_ROOM_ANNOTATION: json.dumps([entry])}}
+    world = world_of(documents)
+    plan, _ = schedule(Builder(world).build(ns(second)))
+    return orders_of(plan, world).rooms
+
+
+@pytest.mark.parametrize(
+    ("since", "pods"),
+    [
+        pytest.param(-10, [{"gang": "g", "name": "back", "on": "n", "age": 5}], id="the pod is back"),
+        pytest.param(-400, [], id="it did not come back for five minutes"),
+    ],
+)
+def test_what_is_kept_no_longer_is_taken_away(since, pods):
+    """Else it would be kept from others for ever, by whoever reads it next."""
+    assert rooms(since, pods) == (RoomOrder(KEY, "u", ""),)
+
+
+def test_what_is_kept_stays():
+    """Of a pod that was moved and has not come back yet: whatever is written keeps the same room."""
+    for order in rooms(-10):
+        assert [(one["node"], one["since"]) for one in json.loads(order.annotation)] == [("n", at(-10))]

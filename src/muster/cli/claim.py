@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Self
@@ -49,7 +50,7 @@ class Claim:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            hint = f"use that one: export KUBECONFIG={self.path}; or name another file with --kubeconfig"
+            hint = f"use that one: export KUBECONFIG={short(self.path)}; or name another file with --kubeconfig"
             raise UsageError(f"{self.path} is the kubeconfig of a playground that runs already", hint) from None
 
     def _check(self) -> None:
@@ -67,3 +68,9 @@ class Claim:
         except UsageError:
             return False
         return found is not None and list(found.clusters) == [NAME]
+
+
+def short(path: Path) -> str:
+    """A path as people write it, for a command that they copy."""
+    quoted, home = shlex.quote(str(path)), f"{Path.home()}/"
+    return f"~/{quoted.removeprefix(home)}" if quoted.startswith(home) else quoted

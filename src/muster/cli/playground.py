@@ -1,13 +1,13 @@
 """A playground: a control plane in this process, and one muster process that schedules on it, over real HTTPS."""
 
 import asyncio
-import shlex
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from muster.cli.claim import short
 from muster.cli.installation import NAMESPACE
 from muster.cli.observed import Observed, Place
 from muster.cli.plane import Plane
@@ -55,7 +55,7 @@ def _greet(plane: Plane, wishes: Wishes) -> None:
     kept = f"kept in {wishes.data}" if wishes.data else "in memory: it ends with this process"
     tell(f"A cluster of its own at {plane.url}, {kept}. Ctrl-C ends it.")
     tell("next, in another terminal (docs/try-it.md goes on from there):")
-    tell(f"  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
+    tell(f"  export KUBECONFIG={short(plane.kubeconfig)}")
     tell("  kubectl get nodes,queues")
 
 

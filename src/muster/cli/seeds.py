@@ -196,10 +196,10 @@ def _figures(seeds: range, totals: Totals) -> dict[str, str]:
     per_seed = f"{cpu_s / totals.seeds:.2f} s CPU each" if totals.seeds else ""
     pace = f"{totals.seeds / wall_s:.1f} seeds/s" if wall_s else ""
     span = f"{totals.virtual_s / 3600:,.1f} hours" if totals.virtual_s > 3600 else f"{totals.virtual_s:,.0f} s"
+    alike = "not all alike" if totals.rules[UNLIKE] else "each with the same digest"
     found = {
         "seeds": f"{totals.seeds:,} ({seeds.start}..{seeds.stop - 1})",
-        "played twice": f"{totals.twice:,}, "
-        + ("not all alike" if totals.rules[UNLIKE] else "each with the same digest"),
+        "played twice": f"{totals.twice:,}, {alike}",
         "simulated time": span,
         "took": f"{_span(wall_s)}, {pace}, {per_seed}",
     }

@@ -221,6 +221,9 @@ class Loop:
         if self._may_write():
             self._send(orders)
             lap("send")
+        else:
+            # Nothing of it is written; it is all to be said when we lead again.
+            scheduler.unsaid(orders)
         if scheduler.plan is not None:
             self._planned(scheduler.plan)
 

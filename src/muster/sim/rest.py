@@ -79,7 +79,7 @@ class _Rest:
                 continue
             since_s, is_loss = self._below_since(group, row)
             late_s = self._now_s - max(since_s, self._story.lasts) - group.grace_s
-            if is_loss and late_s > STALE_S:
+            if is_loss and late_s > STALE_S and not self._has_what_it_had(group, row):
                 names = ", ".join(sorted(pod.key[1] for pod in placed))
                 who = tree.nodes[row].name or "it"
                 yield f"{who} is below its minimum since {since_s:.0f} s, {late_s:.0f} s over its grace, with {names}"
@@ -97,6 +97,19 @@ class _Rest:
             if satisfied(before.tree, books.present(before, moment))[at]:
                 return moment, not satisfied(before.tree, books.present(before))[at]
         return 0.0, True
+
+    def _has_what_it_had(self, group: Group, row: int) -> bool:
+        """Whether there are as many pods as when its status last called it satisfied: nothing was lost since."""
+        tree, books = group.tree, self._books
+        assert tree is not None
+        present = books.present(group)
+        have = sum(present[leaf] for leaf in tree.leaves_below(row))
+        for before in books.groups[group.key].since(0.0):
+            for one in (before.status.get("subGroups") or ()) if before is not None else ():
+                if one.get("name", "") == tree.nodes[row].name and one.get("satisfied"):
+                    pods = one.get("pods") or {}
+                    return have >= int(pods.get("placed", 0)) + int(pods.get("succeeded", 0))
+        return False
 
     def _is_guarded(self, group: Group) -> bool:
         """Whether a disruption budget may keep pods of its namespace from going."""

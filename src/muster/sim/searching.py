@@ -183,7 +183,9 @@ class _Crew:
 def _work(wire: Connection, playing: Callable[[int], Outcome], cpu_s: int, twice_every: int) -> None:
     """The life of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What is imported stays; and a story is over before much garbage has come together.
     gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     # Its core is of no use to anybody.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

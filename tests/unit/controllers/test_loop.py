@@ -237,6 +237,25 @@ async def test_leadership_lost_between_plan_and_sending_means_no_write():
 
 
 @played
+async def test_what_could_not_be_said_without_the_lease_is_said_when_it_is_back():
+    """Nothing changes in between: nobody would look at the gang again."""
+    server = Server()
+    server.play(nodes(1) | gang("g", 3))
+    async with running(server) as process:
+        cycle = process.scheduler.cycle
+
+        def lose(*args):
+            process.leads = False
+            return cycle(*args)
+
+        process.scheduler.cycle = lose
+        await asyncio.sleep(10)
+        assert server.count("patch") == 0
+        process.scheduler.cycle, process.leads = cycle, True
+        await until(says(server, "g", "InsufficientResources"))
+
+
+@played
 async def test_leadership_lost_while_binds_wait_their_turn_stops_the_rest():
     """A gang larger than what is sent at a time: nothing is sent any more once another one may lead."""
     server = Server()

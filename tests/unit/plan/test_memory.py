@@ -21,6 +21,16 @@ class Cluster:
         for facts in world_of(documents_of(merged(part))).pods.values():
             self._world.apply(facts.pod)
 
+    def grow(self, gpus):
+        """The node has so many from now on."""
+        (node,) = world_of(documents_of({"nodes": [{"name": "n", "gpus": gpus}]})).nodes.values()
+        self._world.apply(node)
+
+    def placed(self, second):
+        """How many pods of the large gang are placed in this cycle."""
+        plan, self._memory = schedule(self._builder.build(ns(second)), None, self._memory)
+        return sum(len(one.pods) for one in plan.placements)
+
     def best(self, second):
         """How many pods of the large gang would fit, as it is told."""
         plan, self._memory = schedule(self._builder.build(ns(second)), None, self._memory)
@@ -34,3 +44,11 @@ def test_numbers_follow_the_room_after_a_while():
     cluster.add(SMALL)
     assert cluster.best(1) == 4
     assert cluster.best(11) == 3
+
+
+def test_a_no_ends_when_there_is_more_room():
+    """At once, and not when it happens to be given anew."""
+    cluster = Cluster()
+    assert cluster.placed(0) == 0
+    cluster.grow(8)
+    assert cluster.placed(1) == 5

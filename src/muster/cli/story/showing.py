@@ -1,7 +1,6 @@
 """One demo from the first line to the last: the playground, the thread that tells the story on it, and how it ends."""
 
 import asyncio
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muster import __version__
+from muster.cli.claim import short
 from muster.cli.cluster import load
 from muster.cli.explain import look_at
 from muster.cli.installation import NAMESPACE
@@ -139,14 +139,8 @@ class Demo:
         if self._page:
             tell.line(f"The page: {self._page}")
         tell.line("The cluster runs until Ctrl-C. In another terminal:")
-        for command in (f"export KUBECONFIG={_short(wishes.kubeconfig)}", *(wishes.tale.next or ("kubectl get pg",))):
+        for command in (f"export KUBECONFIG={short(wishes.kubeconfig)}", *(wishes.tale.next or ("kubectl get pg",))):
             tell.line(("  ", {}), (command, {"bold": True}))
-
-
-def _short(path: Path) -> str:
-    """As people write it."""
-    quoted, home = shlex.quote(str(path)), f"{Path.home()}/"
-    return f"~/{quoted.removeprefix(home)}" if quoted.startswith(home) else quoted
 
 
 def document_of(tale: Tale, results: Sequence[Result], seconds: float) -> dict[str, Any]:

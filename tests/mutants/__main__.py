@@ -38,9 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stages = STAGES[-1:]
     results = hunt(mutants, Plan(stages, asked.seeds, asked.jobs), told)
     seconds = time.monotonic() - began_s
-    sys.stdout.write(table.as_json(results, seconds) if asked.output == "json" else table.summary(results, seconds))
-    if asked.write:
-        table.write(results, seconds)
+    if asked.output == "json":
+        sys.stdout.write(table.as_json(results, seconds))
+    else:
+        sys.stdout.write(table.summary(results, seconds, alone=asked.only_seeds))
+    if asked.write and asked.only_seeds:
+        table.write(table.measured_alone(results, seconds, asked.seeds), table.ALONE)
+    elif asked.write:
+        table.write(table.measured(results, seconds))
     return 0 if all(one.killed for one in results) else 1
 
 

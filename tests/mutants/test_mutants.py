@@ -9,7 +9,7 @@ import pytest
 
 from mutants import table
 from mutants.__main__ import main
-from mutants.hunt import NEAR, TESTS_OF, Plan, Result, ask, control, copied, hunt
+from mutants.hunt import NEAR, SEEDS, TESTS_OF, Plan, Result, ask, control, copied, hunt
 from mutants.killing import stands_in
 from mutants.mutant import SOURCES, TESTS, Mutant, all_mutants, chosen
 
@@ -67,9 +67,9 @@ def test_there_are_many_and_in_every_room():
 
 def test_the_page_tells_about_all_of_them_and_nobody_survived():
     """`make mutants ARGS=--write` was run after the last change of the mutants."""
-    told = re.findall(r"^\| `([^`]+)` \| .* \| ([^|]+) \| \d+ \|$", table.PAGE.read_text(), re.MULTILINE)
-    assert [name for name, _ in told] == [one.name for one in MUTANTS]
-    assert [name for name, killer in told if "nobody" in killer] == []
+    rows = re.findall(r"^\| `([^`]+)` \| (.*) \| \d+ \|$", table.PAGE.read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == [one.name for one in MUTANTS]
+    assert [name for name, told in rows if told.endswith("**nobody**")] == []
 
 
 def test_a_mutant_is_killed_by_the_test_that_notices_it_and_another_one_survives(capsys):
@@ -85,7 +85,7 @@ def test_a_mutant_is_killed_by_the_test_that_notices_it_and_another_one_survives
     said = table.summary([killed, survived], 1.0)
     assert "1 of 2 mutants killed" in said
     assert "harmless (api/duration.py): nobody noticed: Every duration is a second." in said
-    assert "next: make mutants ARGS='harmless'" in said
+    assert "next: write the test that is missing, then make mutants ARGS='harmless'" in said
 
 
 def test_a_program_that_is_not_the_mutated_one_says_nothing(tmp_path):
@@ -140,16 +140,22 @@ def test_names_and_files_choose():
     assert chosen(MUTANTS, []) == MUTANTS
 
 
-def test_the_table_takes_the_place_of_the_one_before(tmp_path):
+def test_a_table_takes_the_place_of_the_one_before(tmp_path):
     """Written twice it stands there once, between its two marks, and the rest of the page stays."""
     page = Path(tmp_path / "page.md")
-    page.write_text(f"# before\n\n{table.BEGIN}\nold\n{table.END}\n\nafter\n")
+    page.write_text(f"# before\n\n{table.SUITE}\nold\n{table.END}\n\nbetween\n\n{table.ALONE}\n{table.END}\n\nafter\n")
     for _ in range(2):
-        table.write([Result(mutant(), "tests/unit/api/test_duration.py::test_x[a|b]", NEAR, "", 1.5)], 9.0, page)
+        killed = Result(mutant(), "tests/unit/api/test_duration.py::test_x[a|b]", NEAR, "", 1.5)
+        table.write(table.measured([killed], 9.0), page=page)
+        seen = Result(mutant(), "seed 7", SEEDS, "S1: too | much", 1.5)
+        found = table.measured_alone([seen, Result(mutant(name="quiet"), "", "", "", 9.0)], 9.0, 20)
+        table.write(found, table.ALONE, page)
     text = page.read_text()
     assert text.startswith("# before\n")
     assert text.endswith("\n\nafter\n")
-    assert "old" not in text
-    assert (
-        text.count("| `same` | Every duration is a second. | nothing | api/test_duration.py::test_x[a\\|b] | 2 |") == 1
-    )
+    assert "\nold\n" not in text
+    row = "| `same` | Every duration is a second. | nothing | api/test_duration.py::test_x[a\\|b] | 2 |"
+    assert text.count(row) == 1
+    assert text.count("| `same` | 7 | S1: too \\| much |") == 1
+    assert text.count("- api: `quiet`") == 1
+    assert text.index(row) < text.index("between") < text.index("`quiet`")

@@ -202,11 +202,11 @@ def _say_report(played: Played, *, wide: bool) -> None:
         + (f" ({', '.join(f'{name} ×{n}' for name, n in faults.items())})" if wide and faults else "")
     )
     steps = report["steps"]
-    if played.take.story.steps:
+    what = "step" if played.take.story.steps else "moment"
+    if steps["compared"] or steps["leftOut"]:
         left = f", {steps['leftOut']} not (see the timeline)" if steps["leftOut"] else ""
-        say(f"{plural(steps['compared'], 'step')} compared with what the file expects{left}; invariants checked")
-    else:
-        say("the invariants were checked after every change, and once more when calm had come")
+        say(f"{plural(steps['compared'], what)} compared with what the file expects{left}")
+    say("the invariants were checked after every change, and once more when calm had come")
 
 
 def _say_queues(report: dict[str, Any]) -> None:

@@ -31,7 +31,8 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
             open_rows.extend(reversed(tree.nodes[row].children))
         elif lost[row] and _has_placed(gang, row):
             known = gang.recorded[row] if gang.recorded else None
-            since = known.stale_since_ns if known is not None and known.stale_since_ns else now_ns
+            # Whoever wrote it down may have had another clock: what is yet to come has begun now.
+            since = min(known.stale_since_ns, now_ns) if known is not None and known.stale_since_ns else now_ns
             waits = any(gang.counts.get(leaf, Counts()).terminating for leaf in tree.leaves_below(row))
             if waits:
                 since = now_ns if last_ns is None else min(now_ns, since + max(0, now_ns - last_ns))

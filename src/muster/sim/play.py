@@ -16,6 +16,7 @@ from muster.controllers.process import Setup
 from muster.embedded import exchange, objects
 from muster.embedded.reading import Watch
 from muster.embedded.running import Running
+from muster.embedded.schema import Check
 from muster.embedded.server import Server, document_of
 from muster.embedded.store import Change, Store
 from muster.kube.transport import Request
@@ -44,6 +45,8 @@ STEP_CALM_S, TIMED_CALM_S = 5.0, 0.9
 _LEASES, _EVENTS = "leases.coordination.k8s.io", "events"
 
 
+# One object, so that what is made of it is made once.
+_NO_CHECKS: dict[str, Check] = {}
 Follow = Callable[[float, str, Change], None]
 
 
@@ -74,7 +77,7 @@ class Play:
         self._calm_since_s = 0.0
         self._is_noticed = True
         self._lease = ("", 0.0, 0.0)
-        self.server = _server(story.seed, lambda: BEGIN.timestamp() + self.machine.now_s)
+        self.server = _server(story, lambda: BEGIN.timestamp() + self.machine.now_s)
         self.running = Running(self.server)
         self.weather = Weather(story.faults, story.seed, lambda: self.machine.now_s)
         self.people = People(
@@ -329,15 +332,15 @@ class Play:
             self._who = before
 
 
-def _server(seed: int, clock: Callable[[], float]) -> Server:
+def _server(story: Story, clock: Callable[[], float]) -> Server:
     """A server with our kinds, the namespace of the Lease and the default queue: as installed."""
-    chance = random.Random(f"{seed}/server")  # noqa: S311
+    chance = random.Random(f"{story.seed}/server")  # noqa: S311
     return Server(
         _installed().copy(),
         clock=clock,
         new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
         suffix=lambda: objects.suffix(chance.choice),
-        checks=CHECKS,
+        checks=_NO_CHECKS if story.unchecked else CHECKS,
     )
 
 

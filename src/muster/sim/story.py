@@ -128,6 +128,8 @@ class Story(Objects, frozen=True, kw_only=True):
     elects: bool = False
     # A node that failed loses its pods so much later.
     lost_after: float = 20.0
+    # Whether the API server takes what the rules of our kinds refuse: it was there before they were.
+    unchecked: bool = False
     # How late an answer and a watch are at least.
     latency: float = 0.002
     workloads: dict[str, Workload] = {}

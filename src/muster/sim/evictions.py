@@ -228,11 +228,15 @@ class Evictions:
     def _is_loss(self, group: Group, row: int, decision: Decision) -> bool:
         """Whether it would be below the minimum that it had when it was last met: a spec that asks for more is none.
 
-        What no status has ever called satisfied was never placed as far as anybody can know, and is a loss.
+        Who loses a pod while it is below such a minimum has lost something, too. What no status has ever called
+        satisfied was never placed as far as anybody can know, and is a loss.
         """
         name, was_told = _name_of(group, row), False
+        has = self._below(group, name, decision, decision.at_s)
         for moment in self._books.turns(group.key, 0.0, decision.at_s):
             then = self._books.group(group.key, moment)
+            if then is not None and self._below(then, name, decision, moment) > has:
+                return True
             rows = (then.status.get("subGroups") or ()) if then is not None else ()
             was_told = was_told or any(one.get("name", "") == name and one.get("satisfied") for one in rows)
             before = self._was_met(group, row, decision, moment)
@@ -240,6 +244,13 @@ class Evictions:
                 now = self._present(before, decision, decision.at_s)
                 return not (was_told and satisfied(before.tree, now)[before.tree.row_of[name]])
         return True
+
+    def _below(self, group: Group, name: str, decision: Decision, moment: float) -> int:
+        """How many pods a tree node had then, as far as it was there."""
+        if group.tree is None or name not in group.tree.row_of:
+            return 0
+        present = self._present(group, decision, moment)
+        return sum(present[leaf] for leaf in group.tree.leaves_below(group.tree.row_of[name]))
 
     def _was_met(self, group: Group, row: int, decision: Decision, moment: float) -> Group | None:
         """The gang as it was then, if this tree node had its minimum."""

@@ -139,6 +139,11 @@ class Court:
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}}
         return self.sends("POST", path, body, process=process)
 
+    def muster_tells(self, gang: str, **status: Any) -> None:
+        """Muster writes the status of a gang."""
+        path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/{gang}/status"
+        self.arrives(self.sends("PATCH", path, {"status": status}))
+
     def reads(self, process: int = 0, **params: str) -> None:
         """The pods are read, as they are."""
         self.sends("GET", "/api/v1/namespaces/default/pods", process=process, **params)

@@ -134,6 +134,35 @@ def test_core_is_what_the_status_calls_core():
         assert court.broken() == broken
 
 
+def told(court, core, broken=()):
+    """Muster says which children are core; those that are not broken are satisfied."""
+    rows = [{"name": name, "core": name in ("", *core), "satisfied": name not in broken} for name in ("", "a", "b")]
+    court.muster_tells("v", subGroups=rows)
+    court.passes(10)
+
+
+def test_what_is_core_stays_core_while_it_is_satisfied():
+    court = branches({**TREE, **SEMI})
+    told(court, "a")
+    told(court, "b")
+    assert court.broken() == ["§6"]
+
+
+def test_what_is_broken_is_replaced():
+    court = branches({**TREE, **SEMI})
+    told(court, "a")
+    told(court, "b", broken="a")
+    assert court.broken() == []
+
+
+def test_what_is_needed_no_longer_is_core_no_longer():
+    court = branches({**TREE, **SEMI, "minSubGroup": 2})
+    told(court, "ab")
+    court.gang("v", minSubGroup=1)
+    told(court, "a")
+    assert court.broken() == []
+
+
 def test_nobody_is_left_with_half_of_a_minimum():
     court = crowded({"minMember": 2})
     court.passes(10)

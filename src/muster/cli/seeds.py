@@ -43,8 +43,8 @@ def seeds_of(text: str) -> range:
     return range(first, last + 1)
 
 
-def run(seeds: range, workers: int | None, tries: int, folder: Path, form: str, report_to: str | None) -> bool:
-    """Plays them all; whether nothing was broken."""
+def run(seeds: range, workers: int | None, tries: int, folder: Path, form: str, report_to: str | None) -> int:
+    """Plays them all; the exit code: 1 when something was broken, 130 when it was stopped before."""
     if report_to is not None:
         _marked(report_to)
     progress = _Progress(form)
@@ -63,7 +63,9 @@ def run(seeds: range, workers: int | None, tries: int, folder: Path, form: str, 
         tell(f"wrote the figures into {report_to}")
     if form in (TABLE, WIDE):
         tell(f"next: {_next(seeds, totals, small)}")
-    return not totals.failed and not totals.is_stopped
+    if totals.failed:
+        return 1
+    return 130 if totals.is_stopped else 0
 
 
 # While it goes on.

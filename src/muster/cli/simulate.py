@@ -61,7 +61,7 @@ def simulate(
             raise UsageError("--html and --write are about one story", "name it with -f or --seed")
         from muster.cli import seeds as search
 
-        ctx.exit(0 if search.run(search.seeds_of(seeds), workers, tries, Path(folder), form, report_to) else 1)
+        ctx.exit(search.run(search.seeds_of(seeds), workers, tries, Path(folder), form, report_to))
     if report_to:
         raise UsageError("--write-report is about many seeds", "add --seeds 20000")
     from muster.cli import stories

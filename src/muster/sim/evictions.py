@@ -338,7 +338,8 @@ class Evictions:
             if not ended and not satisfied(group.tree, counts)[0]:
                 why = f"{'/'.join(gang)} has room reserved for less than its minimum"
                 continue
-            lacking = self._lacking(waiting, decision, moment)
+            # Of one that died in the middle of it nobody knows who else was to go.
+            lacking = "" if ended else self._lacking(waiting, decision, moment)
             if not lacking:
                 return None
             why = f"{'/'.join(gang)} has room reserved, and {lacking}"

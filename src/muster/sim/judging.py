@@ -14,9 +14,10 @@ from muster.embedded.server import Server
 from muster.embedded.store import DELETED, Change
 from muster.kube.transport import Request
 from muster.sim.binds import Binds
-from muster.sim.books import PODS, Books, is_muster
+from muster.sim.books import GROUPS, PODS, Books, is_muster
 from muster.sim.evictions import Evictions
 from muster.sim.facts import Key, Member
+from muster.sim.recount import flipped
 from muster.sim.sight import Sight
 from muster.sim.story import Story
 from muster.sim.trace import Violation
@@ -45,7 +46,7 @@ class Judge:
         self.violations: list[Violation] = []
         self._now = now
         self.books = Books(server.core.store)
-        sight = Sight(story)
+        self._sight = sight = Sight(story)
         self.binds = Binds(self.books, sight, self._broken)
         self.evictions = Evictions(self.books, sight, self.binds, self._broken)
         # Every pod that there ever was, by name: which uids it had.
@@ -61,8 +62,10 @@ class Judge:
         self._tick(now_s)
         if change.key.resource == PODS:
             self._pod_changed(change, who, now_s)
-        else:
-            self.books.take(change, who, now_s)
+            return
+        self.books.take(change, who, now_s)
+        if change.key.resource == GROUPS and is_muster(who):
+            self._status_written((change.key.namespace, change.key.name), int(who.rpartition("-")[2]), now_s)
 
     def sent(self, process: int, request: Request, leads: bool) -> None:
         """Each request of a process when it leaves it; whether the Lease says that it leads."""
@@ -95,6 +98,22 @@ class Judge:
         self.evictions.settle()
 
     # Inside.
+
+    def _status_written(self, gang: Key, process: int, now_s: float) -> None:
+        """§6: what is core stays core, as seen from any status that the process may have had before its eyes."""
+        known = self.books.groups.get(gang)
+        now = known.now if known is not None else None
+        if known is None or now is None:
+            return
+        name = ""
+        for before in known.since(self._sight.since_s(process, now_s)):
+            if before is None or before is now:
+                continue
+            name = flipped(before, now)
+            if not name:
+                return
+        if name:
+            self._broken("§6", f"gang {'/'.join(gang)}: {name} was core, is still satisfied, and is core no longer")
 
     def _tick(self, now_s: float) -> None:
         self.binds.tick(now_s)

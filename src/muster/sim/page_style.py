@@ -21,7 +21,7 @@ h4{{margin:0 0 .3rem;font-size:.85rem;font-weight:600}}
 .broken{{border-left:4px solid var(--bad);padding:.3rem .8rem;margin:.6rem 0;overflow-wrap:anywhere}}
 .lanes{{display:grid;grid-template-columns:minmax(7rem,14rem) 1fr;gap:3px 8px;align-items:center}}
 .label{{overflow:hidden;text-overflow:ellipsis;white-space:nowrap;font-size:.86rem}}
-.track{{position:relative;height:22px;background:var(--track);border-radius:3px;overflow:hidden}}
+.track{{position:relative;height:22px;background:var(--track);border-radius:3px}}
 .axis{{background:none;height:18px}}
 .tick{{position:absolute;font-size:.7rem;color:var(--quiet);border-left:1px solid var(--line);padding-left:3px}}
 .seg{{position:absolute;top:3px;height:16px;border-radius:2px;background:var(--wait)}}
@@ -32,7 +32,7 @@ h4{{margin:0 0 .3rem;font-size:.85rem;font-weight:600}}
 .mark.evict,.mark.Failed{{color:#fff;background:var(--bad);border-radius:2px;padding:0 2px;line-height:14px;
 top:4px;z-index:1}}
 .mark.fault{{color:var(--stale)}}
-.mark.judge{{color:var(--bad)}}
+.mark.judge{{color:var(--quiet)}}.mark.bad{{color:var(--bad)}}
 .pill{{padding:0 .5rem;border-radius:1rem;background:var(--wait);color:#fff;font-size:.85em}}
 .plan{{display:flex;flex-wrap:wrap;gap:10px}}
 .rack{{border:1px solid var(--line);border-radius:6px;padding:.5rem .6rem}}
@@ -45,7 +45,7 @@ font-size:.72rem;font-weight:600}}
 .wide{{overflow-x:auto}}
 table{{border-collapse:collapse;width:100%;font-size:.87rem}}
 th{{text-align:left;color:var(--quiet);font-weight:600;padding:.25rem .6rem .25rem 0;white-space:nowrap}}
-td:first-child{{white-space:nowrap}}
+td:first-child,.story td:nth-child(2){{white-space:nowrap}}
 td{{border-top:1px solid var(--line);padding:.25rem .6rem .25rem 0;vertical-align:top}}
 .story td:first-child{{text-align:right;font-variant-numeric:tabular-nums}}
 .story td:last-child{{overflow-wrap:anywhere}}

@@ -129,10 +129,16 @@ def _at(at_s: float, end_s: float) -> str:
 
 def _marks(entries: Sequence[Entry], end_s: float, sign: str) -> str:
     return "".join(
-        f"<i class='mark {escape(one.kind)} {escape(one.deed)}' style='{_at(one.at_s, end_s)}' "
+        f"<i class='mark {escape(one.kind)} {_colour(one)}' style='{_at(one.at_s, end_s)}' "
         f'title="{escape(f"{one.at_s:.2f} s  {one.what}")}">{_MARKS.get(one.deed, sign)}</i>'
         for one in entries[:_MOST_MARKS]
     )
+
+
+def _colour(entry: Entry) -> str:
+    """What was broken stands out."""
+    is_broken = entry.kind == JUDGE and entry.what.partition(":")[0] in RULES
+    return "bad" if is_broken else escape(entry.deed)
 
 
 def _segment(begin_s: float, until_s: float, end_s: float, kind: str, title: str) -> str:

@@ -146,6 +146,24 @@ def _core(group: Group, counts: Mapping[str, list[int]]) -> Iterator[str]:
         yield f"its core is {wanted}, and its status says {sorted(named)}"
 
 
+def flipped(before: Group, now: Group) -> str:
+    """A child that was core and is as satisfied as before, and is core no longer (SPEC §6: membership is sticky)."""
+    if before.tree is None or now.tree is None or before.uid != now.uid:
+        return ""
+    had, has = ({one.get("name", ""): one for one in group.status.get("subGroups") or ()} for group in (before, now))
+    for name, one in had.items():
+        at, was = now.tree.row_of.get(name, NONE), before.tree.row_of.get(name, NONE)
+        if not name or NONE in (at, was) or name not in has:
+            continue
+        parent, then = now.tree.nodes[now.tree.nodes[at].parent], before.tree.nodes[before.tree.nodes[was].parent]
+        same = parent.name == then.name and parent.minimum >= then.minimum
+        both_core = bool(has.get(parent.name, {}).get("core") and had.get(parent.name, {}).get("core"))
+        stays = bool(one.get("core") and one.get("satisfied") and has[name].get("satisfied"))
+        if same and both_core and stays and not has[name].get("core"):
+            return str(name)
+    return ""
+
+
 def _domains(group: Group, books: Books) -> Iterator[str]:
     """Where the pods of a required level are."""
     tree = group.tree

@@ -15,11 +15,12 @@ from muster.api.tree import satisfied
 from muster.controllers.scheduler import WATCHED, Scheduler
 from muster.decisions.orders import Orders
 from muster.decisions.status import status_document
+from muster.embedded.selectors import selector
 from muster.embedded.server import Server
 from muster.embedded.store import Key as StoreKey
 from muster.kube.resources import Unread, read_or_tell
 from muster.sim.books import QUEUES, Books
-from muster.sim.facts import GANG, KEPT_ROOM, LEAVING, SKIP, WAITING, Group, Key
+from muster.sim.facts import GANG, KEPT_ROOM, LEAVING, SKIP, WAITING, Group, Key, Member
 from muster.sim.judging import Judge
 from muster.sim.objects import BEGIN
 from muster.sim.recount import queues_told_wrongly, told_wrongly
@@ -63,7 +64,7 @@ class _Rest:
     def _stale(self, group: Group) -> Iterator[str]:
         """Tree nodes that lost their minimum long ago, and whose pods are still there."""
         books, tree = self._books, group.tree
-        if tree is None or group.wrong or group.grace_s < 0 or self._is_guarded(group):
+        if tree is None or group.wrong or group.grace_s < 0:
             return
         met = satisfied(tree, books.present(group))
         open_rows = [0]
@@ -75,7 +76,7 @@ class _Rest:
             leaves = tree.leaves_below(row)
             placed = [pod for leaf in leaves for pod in books.placed(group).get(leaf, ())]
             leaving = [pod for pod in books.gang(group.key).values() if pod.state == LEAVING]
-            if not placed or any(group.leaf_of(pod) in leaves for pod in leaving):
+            if not placed or any(group.leaf_of(pod) in leaves for pod in leaving) or self._are_guarded(placed):
                 continue
             since_s, is_loss = self._below_since(group, row)
             late_s = self._now_s - max(since_s, self._story.lasts) - group.grace_s
@@ -111,9 +112,14 @@ class _Rest:
                     return have >= int(pods.get("placed", 0)) + int(pods.get("succeeded", 0))
         return False
 
-    def _is_guarded(self, group: Group) -> bool:
-        """Whether a disruption budget may keep pods of its namespace from going."""
-        return bool(self._store.list("poddisruptionbudgets.policy", group.key[0]).items)
+    def _are_guarded(self, pods: list[Member]) -> bool:
+        """Whether a disruption budget keeps these from going together."""
+        for budget in self._store.list("poddisruptionbudgets.policy", pods[0].key[0]).items:
+            selects = selector((budget.get("spec") or {}).get("selector"))
+            meant = [pod for pod in pods if selects(self._store.get(StoreKey("pods", *pod.key)) or {})]
+            if len(meant) > (budget.get("status") or {}).get("disruptionsAllowed", 0):
+                return True
+        return False
 
     # L5: nothing is reserved for ever.
 

@@ -36,7 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stages = STAGES[: STAGES.index(asked.until) + 1]
     if asked.only_seeds:
         stages = STAGES[-1:]
-    results = hunt(mutants, Plan(stages, asked.seeds, asked.jobs), told)
+    try:
+        results = hunt(mutants, Plan(stages, asked.seeds, asked.jobs), told)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"broken off after {ended} of {len(mutants)} mutants\n")
+        return 130
     seconds = time.monotonic() - began_s
     if asked.output == "json":
         sys.stdout.write(table.as_json(results, seconds))

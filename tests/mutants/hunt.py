@@ -6,13 +6,14 @@ that killed something is asked about the program as it is, too: one that fails t
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,8 @@ TESTS_OF = {
 }
 # Needs what this machine may not have, or looks at the text of the repository and not at the program.
 _LEFT_OUT = ("e2e", "mutants", "test_tidy.py")
+# Processes that run now: whoever breaks off the hunt ends them, too.
+_RUNNING: "set[subprocess.Popen[bytes]]" = set()
 # How long each stage may take; who takes longer hangs.
 TIMEOUTS_S = {NEAR: 240.0, ROOM: 600.0, ALL: 1800.0, SEEDS: 1800.0}
 
@@ -101,12 +104,15 @@ def ask(sources: Path, module: str, asked: Sequence[str], timeout_s: float) -> A
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        _RUNNING.add(process)
         try:
             output, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             _end(process)
             begun = [note["begins"] for note in Notes.read(notes) if "begins" in note]
             return Asked(begun[-1], f"it hangs: no end after {timeout_s:.0f} s") if begun else Asked(void="it hangs")
+        finally:
+            _RUNNING.discard(process)
         return _heard(process.returncode, Notes.read(notes), output.decode(errors="replace"))
 
 
@@ -127,8 +133,9 @@ def _heard(code: int, notes: Sequence[Mapping[str, str]], output: str) -> Asked:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """The process and what it has started: it leads a session of its own."""
-    os.killpg(process.pid, 9)
-    process.communicate()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _environment(sources: Path, folder: str) -> dict[str, str]:
@@ -200,8 +207,14 @@ def hunt(mutants: Sequence[Mutant], plan: Plan, told: Callable[[Result], None]) 
     with copied() as sources, ThreadPoolExecutor(plan.jobs) as workers:
         under_way = {workers.submit(hunted, mutant, sources, plan): mutant for mutant in mutants}
         by_name: dict[str, Result] = {}
-        for done in as_completed(under_way):
-            result = done.result()
-            by_name[result.mutant.name] = result
-            told(result)
+        try:
+            for done in as_completed(under_way):
+                result = done.result()
+                by_name[result.mutant.name] = result
+                told(result)
+        except BaseException:
+            workers.shutdown(wait=False, cancel_futures=True)
+            for process in list(_RUNNING):
+                _end(process)
+            raise
         return control([by_name[mutant.name] for mutant in mutants], sources)

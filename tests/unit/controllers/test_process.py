@@ -34,7 +34,7 @@ async def test_nothing_is_written_without_the_lease_whoever_of_its_parts_writes(
 @pytest.mark.parametrize("hangs", [False, True], ids=["all answered", "a bind on its way"])
 @played
 async def test_the_lease_is_given_back_when_nothing_of_ours_can_still_arrive(hangs):
-    """Who ends while a bind has no answer leaves the Lease to run out: whoever comes next plans on what is known then."""
+    """Who ends while a bind has no answer lets the Lease run out: whoever comes next plans on what is known then."""
     server, leases = Server(), Leases()
     way = Way(leases)
     server.play(nodes(1) | gang("g", 1))

@@ -467,9 +467,9 @@ def test_a_server_that_does_not_even_begin_a_stream_is_given_up(monkeypatch):
     monkeypatch.setattr("muster.kube.transport.OPEN_S", 0.05)
 
     async def handler(request):
-        if "watch" not in request.query:
-            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
-        await asyncio.sleep(30)
+        if "watch" in request.query:
+            await asyncio.sleep(30)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
 
     async def work(client):
         async with aclosing(watch(client, THINGS)) as changes:

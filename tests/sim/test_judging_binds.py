@@ -461,6 +461,20 @@ def test_a_queue_that_is_missing_or_no_leaf_holds_its_gangs():
         assert court.broken() == ["§4"]
 
 
+def test_a_queue_that_went_before_the_gang_came_may_still_be_seen_by_one_whose_watch_is_late():
+    """Watches of different kinds are not equally late."""
+    court = Court(
+        Fault(point="watch", does="late", seconds=20, plural="queues"), nodes=[nodes()], queues=queued(), gangs={}
+    )
+    court.passes(100)
+    court.ask("DELETE", "/apis/scheduling.run.ai/v2/queues/q")
+    court.passes(1)
+    court.come(gangs={"g": {"queue": "q"}}, pods=[pods("g", 1)])
+    court.passes(1)
+    court.binds("n-0", "g-0")
+    assert court.broken() == []
+
+
 # S8, S9, hot loops.
 
 

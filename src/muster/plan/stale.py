@@ -53,12 +53,15 @@ def _lost(gang: Gang, present: Sequence[int]) -> list[bool]:
     have = list(present)
     for row in range(len(have) - 1, 0, -1):
         have[tree.nodes[row].parent] += have[row]
-    found = []
+    found, under = list[bool](), list[bool]()
     for row, known in enumerate(gang.recorded):
+        # While a tree node is stale nobody asks how those below it came to lack something: they lost it with it.
+        above = row > 0 and under[tree.nodes[row].parent]
+        under.append(above or (known is not None and known.stale_since_ns > 0))
         if known is None:
             # A new child that has pods already: half of it was placed, which is a loss too.
             found.append(True)
-        elif known.stale_since_ns:
+        elif under[row]:
             found.append(True)
         elif known.satisfied:
             found.append(not before[row])

@@ -166,7 +166,7 @@ class Binds:
 
     def _together(self, pod: Member, moment: float | None) -> str:
         """§11.3: one domain of every required level, counting all placed pods, by the labels of that moment."""
-        group = self._books.group(pod.gang, moment) if pod.gang else None
+        group = self._gang_of(pod, moment)
         if group is None or group.tree is None:
             return "its gang is not there"
         leaf = group.leaf_of(pod)
@@ -191,7 +191,7 @@ class Binds:
     def _limits(self, pod: Member, moment: float | None) -> str:
         """§11.7: no queue above its limit, at every ancestor."""
         books = self._books
-        group = books.group(pod.gang, moment) if pod.gang else None
+        group = self._gang_of(pod, moment)
         if group is None:
             return "its gang is not there"
         more = {charge_of(resource) for resource in pod.asks} - {""}
@@ -208,7 +208,7 @@ class Binds:
     def _held(self, pod: Member, moment: float | None) -> str:
         """§4, §7: of a gang that is invalid, or whose queue is none, nothing is placed; nor what is set aside."""
         books = self._books
-        group = books.group(pod.gang, moment) if pod.gang else None
+        group = self._gang_of(pod, moment)
         if group is None:
             return "its gang is not there"
         if group.wrong:
@@ -225,6 +225,14 @@ class Binds:
         allowed = queues[group.queue]["metadata"]["annotations"].get(facts.ALLOWED, "*")
         names = {one.strip() for one in allowed.split(",")}
         return "" if names & {"*", group.key[0]} else f"its queue {group.queue} is not for {group.key[0]}"
+
+    def _gang_of(self, pod: Member, moment: float | None) -> Group | None:
+        """The gang of a pod; one that came later than what is asked of that moment is as it is: watches of different
+        kinds are not equally late.
+        """
+        if pod.gang is None:
+            return None
+        return self._books.group(pod.gang, moment) or self._books.group(pod.gang)
 
     def _below(self, queue: str, moment: float | None) -> Iterator[Key]:
         """The gangs that are charged to a queue or one below it."""
@@ -284,7 +292,7 @@ class Binds:
         known, now = books.members.get(decision.gang), books.gang(decision.gang)
         for members in known.since(since_s) if known is not None else ():
             for uid, pod in members.items():
-                if uid in found or (uid in self.evicted and members is not now):
+                if uid in found or (self.evicted.get(uid, decision.at_s) < decision.at_s and members is not now):
                     # Who was told to go, and went, is known to have gone.
                     continue
                 if pod.state == SUCCEEDED or (pod.state == PLACED and self._stood(pod, since_s)):

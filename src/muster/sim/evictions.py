@@ -26,6 +26,8 @@ class Decision(NamedTuple):
     read_s: float
     at_s: float
     pods: dict[Key, dict[str, Member]]
+    # How much later than it happened the process may have seen something.
+    lag_s: float = 0.0
 
     @property
     def uids(self) -> set[str]:
@@ -70,7 +72,8 @@ class Evictions:
         if decision is None:
             if again:
                 return
-            decision = self._open[process] = Decision(process, read_s, now_s, {})
+            lag_s = now_s - self._sight.since_s(process, now_s)
+            decision = self._open[process] = Decision(process, read_s, now_s, {}, lag_s)
         decision.pods.setdefault(pod.gang, {})[pod.uid] = pod
 
     def tick(self, now_s: float) -> None:
@@ -125,18 +128,21 @@ class Evictions:
         if group is None or group.tree is None:
             return "§11.5", "and there is no such gang"
         flying = set(self._binds.flying(gang, decision.process, decision.at_s))
-        stale: list[int] | None = None
+        stale: list[list[int]] | None = None
         first: tuple[str, str] | None = None
         for more in (flying, set[str]()) if flying else (flying,):
             placed = self._placed(group, more, moment)
             gone = {uid for uid in pods if uid in placed}
             wrong = self._unlawful(group, decision, placed, gone, moment, ended=ended)
-            if wrong is not None:
-                stale = self._stale(group, decision) if stale is None else stale
-                first = first or wrong
-                wrong = self._unlawful_beside(stale, group, decision, placed, gone, moment, ended=ended)
             if wrong is None:
                 return None
+            first = first or wrong
+            if stale is None:
+                # As it was, and as it was seen by one whose watches were late.
+                stale = [self._stale(group, seen) for seen in (decision._replace(lag_s=0.0), decision)]
+            for rows in stale:
+                if not self._unlawful_beside(rows, group, decision, placed, gone, moment, ended=ended):
+                    return None
         return first
 
     def _unlawful_beside(
@@ -221,7 +227,7 @@ class Evictions:
 
     def _has_lasted(self, group: Group, row: int, decision: Decision) -> bool:
         """Whether a tree node was below its minimum all the time."""
-        since_s = decision.at_s - max(0.0, group.grace_s - _ROUNDED_S)
+        since_s = decision.at_s - max(0.0, group.grace_s - _ROUNDED_S - self._sight.forth_s(decision.process))
         turns = self._books.turns(group.key, since_s, decision.at_s)
         return not any(self._was_met(group, row, decision, moment) for moment in (*turns, since_s))
 
@@ -266,11 +272,11 @@ class Evictions:
         """Placed and succeeded pods per row, on nodes that were there long enough to be seen by whoever decided."""
         assert group.tree is not None
         counts = [0] * len(group.tree.nodes)
-        lag_s = decision.at_s - self._sight.since_s(decision.process, decision.at_s)
         for pod in self._books.gang(group.key, moment).values():
             leaf = group.leaf_of(pod)
             if leaf != NONE and (
-                pod.state == SUCCEEDED or (pod.state == PLACED and self._books.stood(pod.node, moment - lag_s, moment))
+                pod.state == SUCCEEDED
+                or (pod.state == PLACED and self._books.stood(pod.node, moment - decision.lag_s, moment))
             ):
                 counts[leaf] += 1
         return counts
@@ -316,34 +322,40 @@ class Evictions:
 
     def _for_nobody(self, decision: Decision, loser: Key, moment: float, *, ended: bool) -> tuple[str, str] | None:
         """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone."""
-        books, why, at_s = self._books, "no gang has room reserved", decision.at_s
-        for gang in list(books.members):
-            group = books.group(gang, moment)
-            if gang == loser or group is None or group.tree is None:
-                continue
-            waiting = [
-                pod
-                for pod in books.gang(gang, moment).values()
-                if pod.state == WAITING and pod.nominated and group.leaf_of(pod) != NONE
-            ]
-            if not waiting:
-                continue
-            counts = books.present(group, moment)
-            for pod in books.gang(gang, moment).values():
-                # Binds may wait until those have gone on whose part of the queue they count.
-                counts[group.leaf_of(pod)] += pod.state == WAITING and (
-                    bool(pod.nominated)
-                    or self._binds.was_sent(pod.uid, decision.process, at_s - UNDER_WAY_S, at_s + TOGETHER_S)
-                )
-            if not ended and not satisfied(group.tree, counts)[0]:
-                why = f"{'/'.join(gang)} has room reserved for less than its minimum"
-                continue
-            # Of one that died in the middle of it nobody knows who else was to go.
-            lacking = "" if ended else self._lacking(waiting, decision, moment)
-            if not lacking:
-                return None
-            why = f"{'/'.join(gang)} has room reserved, and {lacking}"
+        why = "no gang has room reserved"
+        for gang, known in self._books.groups.items():
+            # What it says may have become something else while room was reserved for it.
+            for group in known.between(decision.read_s, decision.at_s) if gang != loser else ():
+                wrong = self._unhelped(group, decision, moment, ended=ended) if group is not None else None
+                if wrong == "":
+                    return None
+                why = wrong or why
         return "§11.6", f"for nobody: {why}"
+
+    def _unhelped(self, group: Group, decision: Decision, moment: float, *, ended: bool) -> str | None:
+        """Why a gang that has room reserved is not placed by these evictions; empty: it is. None: it has none."""
+        books, at_s, counted = self._books, decision.at_s, list[Member]()
+        waiting = [pod for pod in books.gang(group.key, moment).values() if pod.state == WAITING]
+        nominated = [pod for pod in waiting if pod.nominated and group.leaf_of(pod) != NONE]
+        if not nominated or group.tree is None:
+            return None
+        for pod in waiting:
+            # Binds may wait until those have gone on whose part of the queue they count.
+            since_s, until_s = at_s - UNDER_WAY_S, at_s + TOGETHER_S
+            if pod.nominated or self._binds.was_sent(pod.uid, decision.process, since_s, until_s):
+                counted.append(pod)
+        counts = books.present(group, moment)
+        for pod in counted:
+            if group.leaf_of(pod) != NONE:
+                counts[group.leaf_of(pod)] += 1
+        if ended:
+            # Of one that died in the middle of it nobody knows who else was to go.
+            return ""
+        name = "/".join(group.key)
+        if not satisfied(group.tree, counts)[0]:
+            return f"{name} has room reserved for less than its minimum"
+        lacking = self._lacking(nominated, decision, moment)
+        return f"{name} has room reserved, and {lacking}" if lacking else ""
 
     def _lacking(self, waiting: list[Member], decision: Decision, moment: float) -> str:
         """The node that has no room for those that wait for it, when all have gone that are told to."""

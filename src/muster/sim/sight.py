@@ -30,6 +30,16 @@ class Sight:
             for process, seconds in one.pause.items():
                 self._pauses[process] = max(self._pauses.get(process, 0.0), seconds)
 
+        # By how much clocks were set forth: who goes by the time of day finds graces over so much earlier.
+        self._forth: dict[int, float] = {}
+        for one in story.happens:
+            for process, seconds in one.jump.items():
+                self._forth[process] = self._forth.get(process, 0.0) + max(seconds, 0.0)
+
+    def forth_s(self, process: int) -> float:
+        """By how much the clock of a process was set forth in all."""
+        return self._forth.get(process, 0.0)
+
     def since_s(self, process: int, at_s: float) -> float:
         """From this second on things may have changed without being seen by a process that acts at `at_s`."""
         return at_s - self._lag_s - self._pauses.get(process, 0.0)

@@ -26,6 +26,7 @@
     ├── embedded.refusals.Refused       a request cannot be granted: status, reason and causes of a metav1.Status
     │   ├── exchange.Said               with the details of the Status
     │   └── applying.Conflicts          409 of server-side apply: fields of somebody else's
+    ├── embedded.regexp.Unreadable      the pattern of a schema is no regular expression
     ├── embedded.store.Exists           there is a document under this key already
     ├── embedded.store.Missing          there is none
     ├── embedded.store.Stale            it is another version by now

@@ -25,6 +25,7 @@ KINDS = {
     "apis/admissionregistration.k8s.io/v1": (
         "ValidatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding"
     ),
+    "apis/authentication.k8s.io/v1": "SelfSubjectReview",
     "apis/authorization.k8s.io/v1": "SelfSubjectAccessReview",
 }
 PREFIX = "#/components/schemas/"

@@ -47,6 +47,8 @@ def prepare(core: Core, resource: Resource, new: Document, old: Document | None 
             new = {key: value for key, value in new.items() if key != "status"}
         return new
     kind = resource.kind
+    if kind == "PriorityClass" and new.get("globalDefault"):
+        _check_only_default(core, resource, new)
     if old is None:
         if kind == "Pod":
             return _new_pod(core, resource, new)
@@ -76,6 +78,16 @@ _FRESH: dict[str, Document] = {
 }
 
 
+def _check_only_default(core: Core, resource: Resource, new: Document) -> None:
+    """403 when there is a default among the priority classes already."""
+    name = new["metadata"].get("name") or ""
+    for one in core.store.list(resource.stored).items:
+        other = one["metadata"]["name"]
+        if one.get("globalDefault") and other != name:
+            why = f"PriorityClass {other} is already marked as default. Only one default can exist"
+            raise forbidden(resource, name, why)
+
+
 def _new_pod(core: Core, resource: Resource, pod: Document) -> Document:
     spec = {**pod["spec"]}
     name = spec.get("priorityClassName") or ""
@@ -88,6 +100,11 @@ def _new_pod(core: Core, resource: Resource, pod: Document) -> Document:
                 spec["priorityClassName"] = found["metadata"]["name"]
                 spec["priority"] = found["value"]
                 spec["preemptionPolicy"] = found["preemptionPolicy"]
+    said = pod["spec"].get("priority")
+    if said is not None and said != spec["priority"]:
+        why = f"the integer value of priority ({said}) must not be provided in pod spec; priority admission controller"
+        why += f" computed {spec['priority']} from the given PriorityClass name"
+        raise forbidden(resource, pod["metadata"].get("name") or "", why)
     spec["tolerations"] = _tolerations(spec)
     status: Document = {"phase": "Pending", "qosClass": quality(spec)}
     if spec.get("schedulingGates"):

@@ -89,14 +89,19 @@ def options_of(request: Request) -> Options:
     """The options of a write; 400 on those that mean nothing."""
     query = request.query
     dry = query.get("dryRun", "")
+    word = {"POST": "Create", "PUT": "Update"}.get(request.method, request.method.title())
     if dry not in ("", "All"):
-        word = {"POST": "Create", "PUT": "Update"}.get(request.method, request.method.title())
         raise bad_options("dryRun", f'Unsupported value: ["{dry}"]: supported values: "All"', f"{word}Options")
-    validation = query.get("fieldValidation", "") or "Warn"
+    validation, manager = query.get("fieldValidation", "") or "Warn", query.get("fieldManager", "")
+    if validation not in ("Ignore", "Strict", "Warn"):
+        said = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise bad_options("fieldValidation", said, f"{word}Options")
+    if len(manager.encode()) > 128:
+        raise bad_options("fieldManager", "Too long: may not be more than 128 bytes", f"{word}Options")
     agent = request.headers.get("user-agent", "").partition("/")[0]
     return Options(
         dry_run=dry == "All",
-        manager=query.get("fieldManager") or agent[:128] or "unknown",
+        manager=manager or agent[:128] or "unknown",
         validation=validation,
         force=query.get("force", "").lower() in ("true", "1"),
         user=request.user,
@@ -105,7 +110,12 @@ def options_of(request: Request) -> Options:
 
 def bad_options(field: str, message: str, kind: str = "PatchOptions") -> Said:
     """422 for an option that means nothing."""
-    reasons = {"F": "FieldValueForbidden", "U": "FieldValueNotSupported", "I": "FieldValueInvalid"}
+    reasons = {
+        "F": "FieldValueForbidden",
+        "U": "FieldValueNotSupported",
+        "I": "FieldValueInvalid",
+        "T": "FieldValueTooLong",
+    }
     cause = Cause(reasons.get(message[0], "FieldValueRequired"), message, field)
     details = {"group": "meta.k8s.io", "kind": kind}
     return Said(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause}', details, [cause])

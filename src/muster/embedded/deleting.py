@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from muster.embedded import objects
 from muster.embedded.admission import admit
-from muster.embedded.core import DEFINITIONS, Asked, Core, Document, Target, shown_as
+from muster.embedded.core import DEFINITIONS, Asked, Core, Document, Target, bad_options, shown_as
 from muster.embedded.exchange import Said, bad_request, conflict, forbidden, not_found, success
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Cause
@@ -37,7 +37,10 @@ def deletion_of(body: Any, query: Any) -> Deletion:
     grace = said.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     policy = said.get("propagationPolicy") or query.get("propagationPolicy") or ""
     orphan = said.get("orphanDependents", query.get("orphanDependents"))
-    if orphan is not None and not policy:
+    if orphan is not None and policy:
+        both = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        raise bad_options("propagationPolicy", both, "DeleteOptions")
+    if orphan is not None:
         policy = "Orphan" if orphan in (True, "true") else "Background"
     if policy not in ("", "Orphan", "Background", "Foreground"):
         text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'

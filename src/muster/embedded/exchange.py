@@ -212,6 +212,11 @@ def unsupported(path: str, value: Any, allowed: Sequence[str]) -> Cause:
     return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", path)
 
 
+def too_long(path: str, most: int) -> Cause:
+    """A field with too much in it."""
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path)
+
+
 def denied(path: str, detail: str) -> Cause:
     """A field that must not be there, or not be changed."""
     return Cause("FieldValueForbidden", f"Forbidden: {detail}", path)

@@ -107,7 +107,12 @@ class Serving:
         try:
             if self.server.is_watch(asked):
                 return await self._watch(request, asked)
-            return _sent(self.server.handle(asked))
+            found = self.server.handle(asked)
+            if found.status == 500 and found.json().get("reason") == "InternalError":
+                # Such as a full disk: not the client alone should hear of it.
+                said = found.json().get("message")
+                self._log.error("a change was not kept", method=asked.method, path=asked.path, error=said)
+            return _sent(found)
         except Exception as defect:
             # One request that nobody foresaw is one answer; the others go on.
             error = f"{type(defect).__name__}: {defect}"

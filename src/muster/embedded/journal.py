@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -48,7 +49,7 @@ class Journal(Store):
             raise _unusable(path, error) from error
         try:
             self._open()
-        except (sqlite3.Error, msgspec.MsgspecError, KeyError) as error:
+        except (sqlite3.Error, msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
             self._file.close()
             raise _unusable(path, error) from error
 
@@ -65,6 +66,10 @@ class Journal(Store):
             raise sqlite3.DatabaseError("it is a database of something else")
         if tables and version != FORMAT:
             raise sqlite3.DatabaseError(f"another version of muster wrote it (format {version}, this one has {FORMAT})")
+        (found,) = self._file.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError("it is damaged")
+        self._hide()
         for pragma in ("journal_mode=WAL", "synchronous=FULL"):
             self._file.execute(f"PRAGMA {pragma}")
         if tables == 0:
@@ -80,8 +85,15 @@ class Journal(Store):
         with self._transaction():
             self._count("revision", self.revision)
 
+    def _hide(self) -> None:
+        """There are Secrets in it: nobody else reads it, whatever it was before."""
+        for place in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            if place.exists() and place.stat().st_mode & 0o077:
+                with contextlib.suppress(OSError):  # it is somebody else's, who let us write it
+                    place.chmod(0o600)
+
     def _load(self) -> None:
-        decode = msgspec.json.decode
+        decode = _document
         for *key, document in self._file.execute("SELECT resource, namespace, name, document FROM documents"):
             self._absorb(Change(0, "", Key(*key), decode(document), None))
         self._history.clear()
@@ -135,8 +147,19 @@ class Journal(Store):
             raise
 
 
+def _document(text: bytes) -> dict[str, Any]:
+    """A document as it was written; raises an error that says that this is none."""
+    found = msgspec.json.decode(text)
+    if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict) or "name" not in found["metadata"]:
+        raise ValueError("this is no document")
+    return found
+
+
 def _unusable(path: Path, error: Exception) -> UsageError:
-    said = str(error) if isinstance(error, sqlite3.Error) else "what is in it can't be read"
+    said = str(error)
+    # What can't be read is not shown: it may be part of a Secret.
+    if not isinstance(error, sqlite3.Error) or said.startswith("Could not decode"):
+        said = "it is damaged: what is in it can't be read"
     return UsageError(f"{path} can't hold the cluster: {said}", _hint(said))
 
 
@@ -154,5 +177,7 @@ _HINTS = {
     "full": "make room on that disk, or name a file on another one",
     "disk I/O error": "look after that disk, or name a file on another one",
     "too big": "make room on that disk, or name a file on another one",
+    "damaged": "name another file; keep this one if somebody is to look at it",
+    "malformed": "it is damaged: name another file; keep this one if somebody is to look at it",
     "another version": "name another file; what is in this one can be applied again from manifests",
 }

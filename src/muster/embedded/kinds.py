@@ -158,6 +158,7 @@ _TABLE = (
     _Row("apps/v1", "deployments", "Deployment", True, "deploy", _ALL, subresources="scale status"),
     _Row("apps/v1", "replicasets", "ReplicaSet", True, "rs", _ALL, subresources="scale status"),
     _Row("apps/v1", "statefulsets", "StatefulSet", True, "sts", _ALL, subresources="scale status"),
+    _Row("authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", False, verbs=_CREATE),
     _Row("authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False, verbs=_CREATE),
     _Row("batch/v1", "jobs", "Job", True, categories=_ALL, subresources="status"),
     _Row("coordination.k8s.io/v1", "leases", "Lease", generation=False, unconditional=False, upsert=True),
@@ -186,6 +187,7 @@ _SUBRESOURCE_KINDS = {
 GROUPS = (
     "apps",
     "events.k8s.io",
+    "authentication.k8s.io",
     "authorization.k8s.io",
     "batch",
     "policy",

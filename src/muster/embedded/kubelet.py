@@ -93,6 +93,7 @@ class Kubelet:
                 return start
             running = self._running(pod, now)
             self._write(place, pod, running)
+            self._complain(pod, now)
             pod = {**pod, "status": {**status, **running}}
         lasts = seconds(said.get(RUN))
         if lasts is None:
@@ -101,6 +102,14 @@ class Kubelet:
             return start + lasts
         self._write(place, pod, self._ended(pod, now, _code(said.get(EXIT))))
         return None
+
+    def _complain(self, pod: Document, now: float) -> None:
+        """Say in an event which annotations can't be read: they are as if they were not there."""
+        said = _misread(pod["metadata"].get("annotations") or {})
+        if said:
+            self._caller.tell(
+                "POST", f"/api/v1/namespaces/{pod['metadata']['namespace']}/events", _event(pod, said, now)
+            )
 
     def _end(self, pod: Document, now: float) -> float | None:
         metadata = pod["metadata"]
@@ -135,6 +144,37 @@ class Kubelet:
             "conditions": _changed(pod, *(_condition(name, False, now, why) for name in ("Ready", "ContainersReady"))),
             "containerStatuses": [_container(one, {"terminated": end}, False) for one in _containers(pod)],
         }
+
+
+def _misread(annotations: Document) -> str:
+    found = [
+        f"{name} is {annotations[name]!r}, and no duration such as 30s, 1m30s or 250ms"
+        for name in (START, RUN)
+        if name in annotations and seconds(annotations[name]) is None
+    ]
+    if EXIT in annotations and not _is_code(annotations[EXIT]):
+        found.append(f"{EXIT} is {annotations[EXIT]!r}, and no exit code from 0 to 255")
+    return "; ".join([*found, "it is as if nothing was said"]) if found else ""
+
+
+def _event(pod: Document, said: str, now: float) -> Document:
+    metadata, time = pod["metadata"], timestamp(now)
+    about = {name: metadata[name] for name in ("namespace", "name", "uid")}
+    return {
+        # The same pod is complained of once.
+        "metadata": {
+            "name": f"{metadata['name'][:200].rstrip('-.')}.{metadata['uid']}",
+            "namespace": metadata["namespace"],
+        },
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", **about},
+        "type": "Warning",
+        "reason": "UnreadableAnnotation",
+        "message": said[:1024],
+        "source": {"component": "kubelet", "host": _node(pod)},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
 
 
 def _acts(node: Document | None) -> bool:
@@ -186,5 +226,9 @@ def _types(conditions: tuple[Document, ...]) -> set[str]:
     return {one["type"] for one in conditions}
 
 
+def _is_code(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 3 and int(text) <= 255
+
+
 def _code(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and _is_code(text) else 0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.embedded.exchange import denied, required, shown, wrong
+from muster.embedded.exchange import denied, required, shown, too_long, wrong
 from muster.embedded.refusals import Cause
 
 Document = dict[str, Any]
@@ -108,8 +108,27 @@ def update_causes(new: Document, old: Document) -> list[Cause]:
     return found + _common_causes(one)
 
 
+_STANDARD = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def finalizer_causes(metadata: Document) -> list[Cause]:
+    """What is wrong with the finalizers of a new object of a built-in kind: they need a prefix."""
+    said = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        wrong(f"metadata.finalizers[{row}]", name, said)
+        for row, name in enumerate(metadata.get("finalizers") or ())
+        if "/" not in name and name not in _STANDARD
+    ]
+
+
+_MOST_ANNOTATED = 256 * 1024
+
+
 def _common_causes(metadata: Document) -> list[Cause]:
     found = label_causes(metadata.get("labels") or {}, "metadata.labels")
+    said = metadata.get("annotations") or {}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in said.items()) > _MOST_ANNOTATED:
+        found.append(too_long("metadata.annotations", _MOST_ANNOTATED))
     for key in sorted(metadata.get("annotations") or {}):
         found += key_causes("metadata.annotations", key.lower())
     found += _owner_causes(metadata.get("ownerReferences") or ())

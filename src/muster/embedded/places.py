@@ -12,7 +12,7 @@ from typing import Any
 from muster.embedded import typed, validation
 from muster.embedded.fieldsets import ABSENT
 from muster.embedded.objects import Document
-from muster.embedded.quantities import canonical
+from muster.embedded.quantities import canonical, is_quantity
 
 _EMPTY: tuple[Any, ...] = ("", False, 0, [], {})
 # What only the slow way understands.
@@ -79,7 +79,7 @@ class Place:
         self.keys = schema.get("x-kubernetes-list-map-keys") or []
         self.longest, self.shortest = schema.get("maxLength"), schema.get("minLength")
         pattern = schema.get("pattern")
-        self.pattern = validation.compiled(pattern).search if pattern else None
+        self.pattern = validation.matcher(pattern) if pattern else None
         self.forms = validation.FORMATS.get(str(schema.get("format", "")).replace("-", ""))
         low, high = validation.RANGES.get(schema.get("format", ""), validation.RANGES["int64"])
         least, most = schema.get("minimum"), schema.get("maximum")
@@ -138,12 +138,20 @@ def _takes(schema: Document) -> frozenset[type]:
 def _form(schema: Document) -> Callable[[Any], Any] | None:
     name = schema.get("format")
     if name == "quantity":
-        return canonical
+        return _quantity
     if name == "date-time":
         return _time
     if name == "byte":
         return _bytes
     return None
+
+
+@lru_cache(maxsize=4096)
+def _quantity(value: Any) -> Any:
+    found = canonical(value)
+    if not is_quantity(found):
+        raise Irregular
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -172,7 +180,7 @@ def taken(value: Any, place: Place) -> Any:
         if str not in place.takes:
             raise Irregular
         return value if place.form is None else place.form(value)
-    if place.form is canonical and kind is int:
+    if place.form is _quantity and kind is int:
         return canonical(value)
     if kind not in place.takes:
         raise Irregular
@@ -328,7 +336,7 @@ def _is_fine_text(value: str, place: Place) -> bool:
     return (
         (place.longest is None or length <= place.longest)
         and (place.shortest is None or length >= place.shortest)
-        and (place.pattern is None or place.pattern(value) is not None)
+        and (place.pattern is None or place.pattern(value))
         and (place.forms is None or place.forms(value))
         and (not place.allowed or value in place.allowed)
     )

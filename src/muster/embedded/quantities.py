@@ -11,6 +11,11 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 
 
+def is_quantity(text: str) -> bool:
+    """Whether a text can be read as a quantity, however large."""
+    return _FORM.fullmatch(text) is not None
+
+
 @lru_cache(maxsize=4096)
 def amount(text: str) -> Fraction | None:
     """The exact value, or None if the text is no quantity."""

@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from muster.embedded.exchange import denied, duplicate, required, shown, unsupported, wrong
+from muster.embedded.exchange import denied, duplicate, required, shown, too_long, unsupported, wrong
 from muster.embedded.naming import IMMUTABLE, LABEL_SAID, SUBDOMAIN_SAID, is_label, is_subdomain, label_causes
 from muster.embedded.objects import same_value
 from muster.embedded.quantities import amount
 from muster.embedded.refusals import Cause
 from muster.embedded.selectors import selector
+from muster.embedded.structure import definition_causes
 
 Document = dict[str, Any]
 Check = Callable[[Document, Document | None], list[Cause]]
@@ -156,6 +157,10 @@ def _pod_update(spec: Document, before: Document) -> list[Cause]:
     free = {"tolerations", "activeDeadlineSeconds", "schedulingGates"}
     if gates:
         free |= {"nodeSelector", "affinity"}
+        wanted, had = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
+        if any(wanted.get(key) != value for key, value in had.items()):
+            said = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            found.append(wrong("spec.nodeSelector", wanted, said))
     if not found and not same_value(_fixed(spec, free), _fixed(before, free)):
         found.append(denied("spec", _CHANGEABLE))
     return found
@@ -310,7 +315,36 @@ def _event(new: Document, old: Document | None) -> list[Cause]:
     return []
 
 
+_KEY = "[-._a-zA-Z0-9]+"
+_KEY_SAID = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    f"'key-name', regex used for validation is '{_KEY}')"
+)
+_MOST_DATA = 1024 * 1024
+
+
+def _key_causes(data: Document, field: str) -> list[Cause]:
+    return [wrong(f"{field}[{key}]", key, _KEY_SAID) for key in sorted(data) if not re.fullmatch(_KEY, key)]
+
+
+def _secret(new: Document, old: Document | None) -> list[Cause]:
+    del old
+    data = new.get("data") or {}
+    found = _key_causes(data, "data")
+    if sum(len(value) * 3 // 4 for value in data.values()) > _MOST_DATA:
+        found.append(too_long("data", _MOST_DATA))
+    return found
+
+
 def _config_map(new: Document, old: Document | None) -> list[Cause]:
+    data, binary = new.get("data") or {}, new.get("binaryData") or {}
+    found = _key_causes(data, "data") + _key_causes(binary, "binaryData")
+    if sum(len(one.encode()) for one in data.values()) + sum(len(one) * 3 // 4 for one in binary.values()) > _MOST_DATA:
+        found.append(too_long("[]", _MOST_DATA))
+    return found + _fixed_causes(new, old)
+
+
+def _fixed_causes(new: Document, old: Document | None) -> list[Cause]:
     if old is not None and old.get("immutable"):
         said = "field is immutable when `immutable` is set"
         if not new.get("immutable"):
@@ -332,9 +366,13 @@ def _definition(new: Document, old: Document | None) -> list[Cause]:
     if len(storing) != 1:
         said = "must have exactly one version marked as storage version"
         found.append(wrong("spec.versions", spec.get("versions"), said))
+    found += [required(f"spec.names.{field}") for field in ("plural", "kind") if not names.get(field)]
+    found += definition_causes(spec)
     for field in ("scope", "group") if old is not None else ():
         if spec.get(field) != ((old or {}).get("spec") or {}).get(field):
             found.append(wrong(f"spec.{field}", spec.get(field), IMMUTABLE))
+    if old is not None and names.get("kind") != ((old.get("spec") or {}).get("names") or {}).get("kind"):
+        found.append(wrong("spec.names.kind", names.get("kind"), IMMUTABLE))
     return found
 
 
@@ -351,5 +389,6 @@ _BY_KIND: dict[str, Check] = {
     "ClusterRoleBinding": _role_binding,
     "Event": _event,
     "ConfigMap": _config_map,
+    "Secret": _secret,
     "CustomResourceDefinition": _definition,
 }

@@ -34,6 +34,8 @@ from muster.embedded.store import Store, Unwritten
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 HEALTH = ("healthz", "livez", "readyz")
+# Paths that can only be read, and how long they get.
+_READ_ONLY = {"api": 2, "apis": 3, "version": 1}
 
 
 class Server:
@@ -106,9 +108,6 @@ class Server:
             if len(request.body) > MAX_BODY_BYTES:
                 said = f"Request entity too large: limit is {MAX_BODY_BYTES}"
                 raise Said(413, "RequestEntityTooLarge", said, {})
-            if request.headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE) and request.body:
-                body = encode(protobuf.decoded(request.body))
-                request = request._replace(body=body, headers={**request.headers, "content-type": JSON})
             found = self._static(request)
             if found is None:
                 found = self._resources(request)
@@ -135,7 +134,8 @@ class Server:
     @staticmethod
     def is_watch(request: Request) -> bool:
         """Whether a request asks for a watch."""
-        return request.method == "GET" and request.query.get("watch", "").lower() in ("true", "1")
+        # A real server takes every word but these for a yes.
+        return request.method == "GET" and request.query.get("watch", "0").lower() not in ("false", "0")
 
     # Paths.
 
@@ -151,6 +151,8 @@ class Server:
         head = parts[0]
         if head in HEALTH:
             return plain(200, "ok")
+        if len(parts) <= _READ_ONLY.get(head, 0) and request.method not in ("GET", "HEAD"):
+            raise no_such_method()
         if parts == ["version"]:
             return answer(200, discovery.VERSION)
         if head == "openapi":
@@ -217,10 +219,12 @@ class Server:
         if target.subresource:
             return self._below(target, request)
         verb = _verb(request.method, bool(target.name))
-        if verb not in target.resource.verbs or (
-            verb == "create" and target.resource.namespaced and not target.namespace
-        ):
+        across = target.resource.namespaced and not target.namespace and verb in ("create", "deletecollection")
+        if across and target.resource.custom:
+            return plain(404, "404 page not found\n")
+        if verb not in target.resource.verbs or across:
             raise no_such_method()
+        request = _in_json(request)
         if verb == "get":
             return answer(200, reading.get(self.core, target, request))
         if verb == "list":
@@ -239,6 +243,7 @@ class Server:
         verb = "create" if request.method == "POST" else _verb(request.method, True)
         if verb not in below.verbs:
             raise no_such_method()
+        request = _in_json(request)
         if below.name in ("binding", "eviction"):
             document = self._body(request, target.resource, below.api_version, below.kind)
             act = pods.bind if below.name == "binding" else pods.evict
@@ -263,6 +268,10 @@ class Server:
         document = self._body(request, target.resource)
         if target.resource.kind == "SelfSubjectAccessReview":
             return answer(201, {**document, "status": {"allowed": True}})
+        if target.resource.kind == "SelfSubjectReview":
+            who = {"username": request.user, "groups": ["system:authenticated"]}
+            metadata = {"creationTimestamp": self.core.now()}
+            return answer(201, {**document, "metadata": metadata, "status": {"userInfo": who}})
         if target.resource.kind == "Binding":
             all_pods = self.core.kinds.find("", "v1", "pods")
             assert all_pods
@@ -320,6 +329,14 @@ def _refusal(refused: Refused) -> Answer:
     if not seconds and refused.status != 429:
         return found
     return found._replace(headers=(*found.headers, ("Retry-After", str(seconds or 1))))
+
+
+def _in_json(request: Request) -> Request:
+    """A request with its body in JSON. What is not served is 404 or 405 before its body is looked at."""
+    if not request.body or not request.headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE):
+        return request
+    body = encode(protobuf.decoded(request.body))
+    return request._replace(body=body, headers={**request.headers, "content-type": JSON})
 
 
 def _verb(method: str, named: bool) -> str:

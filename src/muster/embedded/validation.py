@@ -10,11 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
-from functools import cache
 from typing import Any
 
 from muster.embedded.fieldsets import ABSENT
 from muster.embedded.objects import Document, same_value
+from muster.embedded.patterns import Unreadable, pattern
+from muster.embedded.quantities import is_quantity
 from muster.embedded.refusals import Cause
 
 # Says whether a rule holds of a value, given the old value (None: there is none): True or "", or False, or why not.
@@ -158,25 +159,26 @@ def _type_of(value: Any) -> str:
 
 
 def _text(value: str, schema: Document, path: str) -> Iterator[Cause]:
-    longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    longest, shortest, form = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if longest is not None and len(value) > longest:
         word = "byte" if longest == 1 else "bytes"
         yield Cause("FieldValueTooLong", f"Too long: may not be more than {longest} {word}", path)
     elif shortest is not None and len(value) < shortest:
         yield invalid(path, value, f"{_body(path)} should be at least {shortest} chars long")
-    elif pattern and not compiled(pattern).search(value):
-        yield invalid(path, value, f"{_body(path)} should match '{pattern}'")
+    elif form and not matcher(form)(value):
+        yield invalid(path, value, f"{_body(path)} should match '{form}'")
     is_format = FORMATS.get(str(schema.get("format", "")).replace("-", ""))
     if is_format and not is_format(value):
         said = f"{_body(path)} must be of type {schema['format']}: {json.dumps(value, ensure_ascii=False)}"
         yield invalid(path, value, said, "FieldValueTypeInvalid")
 
 
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern of a schema."""
-    # In Go `$` is the very end, in Python also before a last line end.
-    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", pattern))
+def matcher(text: str) -> Callable[[str], bool]:
+    """Whether a value is as the pattern of a schema says; nothing is, if nobody can read the pattern."""
+    try:
+        return pattern(text).matches
+    except Unreadable:
+        return lambda value: False
 
 
 def _number(value: float, schema: Document, path: str) -> Iterator[Cause]:
@@ -409,6 +411,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "ipv6": _address(6),
     "k8slongname": _matching(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"),
     "k8sshortname": _matching(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
+    "quantity": is_quantity,  # built-in kinds have it: CRDs write a pattern
     "mac": _matching(r"([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}"),
     "uri": _matching(r"([A-Za-z][-+.A-Za-z0-9]*:\S+|/\S*)"),
     "uuid": _matching(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"),

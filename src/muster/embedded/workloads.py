@@ -108,8 +108,10 @@ class Workloads:
         if spec.get("suspend"):
             self._delete(active)
             active = []
+            status["startTime"] = None
         else:
-            status.setdefault("startTime", timestamp(now))
+            status["startTime"] = status.get("startTime") or timestamp(now)
+        status["conditions"] = _suspended(status.get("conditions") or [], bool(spec.get("suspend")), now)
         over = _over(spec, len(done), len(failed), len(active))
         if over:
             self._delete(active)
@@ -120,6 +122,8 @@ class Workloads:
         elif not spec.get("suspend"):
             active += self._more(job, active, done)
         ready = sum(_is_ready(pod) for pod in active)
+        if spec.get("completionMode") == "Indexed":
+            status["completedIndexes"] = _ranges({int(_index_of(pod)) for pod in done if _index_of(pod).isdecimal()})
         status |= {"active": len(active), "succeeded": len(done), "failed": len(failed), "ready": ready}
         self._write("/apis/batch/v1", "jobs", job, status)
 
@@ -135,7 +139,7 @@ class Workloads:
             spare = sorted(active, key=lambda pod: pod["metadata"]["name"])[wanted:]
             self._delete(spare)
             return []
-        taken = {(pod["metadata"].get("annotations") or {}).get(INDEX) for pod in (*active, *done)}
+        taken = {_index_of(pod) for pod in (*active, *done)}
         made = []
         for _ in range(wanted - len(active)):
             pod = _pod_of(job, {"generateName": f"{job['metadata']['name']}-"})
@@ -253,6 +257,33 @@ def _ended(kind: str, now: float) -> list[Document]:
         message = "Job has reached the specified backoff limit"
     common = {"status": "True", "lastProbeTime": time, "lastTransitionTime": time, "reason": reason, "message": message}
     return [{"type": before, **common}, {"type": kind, **common}]
+
+
+def _suspended(conditions: list[Document], holds: bool, now: float) -> list[Document]:
+    """The conditions of a Job with whether it is suspended; of one that never was nothing is said."""
+    old = next((one for one in conditions if one["type"] == "Suspended"), None)
+    status = "True" if holds else "False"
+    if (old is None and not holds) or (old is not None and old["status"] == status):
+        return conditions
+    time, word = timestamp(now), "suspended" if holds else "resumed"
+    new = {"type": "Suspended", "status": status, "lastProbeTime": time, "lastTransitionTime": time}
+    new |= {"reason": f"Job{word.capitalize()}", "message": f"Job {word}"}
+    return [*(one for one in conditions if one is not old), new]
+
+
+def _index_of(pod: Document) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(INDEX) or "")
+
+
+def _ranges(numbers: set[int]) -> str:
+    """Numbers as Jobs write them: `0-2,4`; two in a row are a range too."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
 def _pod_of(owner: Document, metadata: Document) -> Document:

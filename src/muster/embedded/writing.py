@@ -15,7 +15,7 @@ from muster.embedded.exchange import (
 )
 from muster.embedded.intake import check_frame, completed, fill_in, of_kind, parse, take_in
 from muster.embedded.kinds import Resource
-from muster.embedded.naming import metadata_causes, update_causes
+from muster.embedded.naming import finalizer_causes, metadata_causes, update_causes
 from muster.embedded.places import copied
 from muster.embedded.refusals import Cause, Refused
 from muster.embedded.rules import causes
@@ -28,6 +28,10 @@ PATCHES = {
     "application/apply-patch+yaml": "apply",
     "application/apply-patch+cbor": "",
 }
+
+
+# Groups in which a finalizer needs no prefix.
+_FREE_FINALIZERS = ("apiextensions.k8s.io", "admissionregistration.k8s.io")
 
 
 class Written:
@@ -79,6 +83,8 @@ def _insert(
         )
     document = prepare(core, resource, document)
     found = metadata_causes(resource.kind, document)
+    if not resource.custom and resource.group not in _FREE_FINALIZERS:
+        found += finalizer_causes(document["metadata"])
     found += (
         resource.schema.validate(document)
         if resource.custom

@@ -19,6 +19,7 @@ from muster.embedded.exchange import Answer, Request
 from muster.embedded.http import Serving
 from muster.embedded.identity import Authority
 from muster.embedded.reading import Watch
+from muster.embedded.store import Unwritten
 from muster.telemetry import Log
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -262,3 +263,22 @@ def test_a_watch_that_does_not_keep_up_ends_with_410() -> None:
         assert json.loads(last.splitlines()[-1])["object"]["code"] == 410
 
     serve(test)
+
+
+def test_a_change_that_could_not_be_kept_is_a_line_of_the_log_that_names_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = io.StringIO()
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        def full(change: Any) -> None:
+            raise Unwritten("the change could not be kept in play.db: database or disk is full")
+
+        monkeypatch.setattr(serving.server.core.store, "_persist", full)
+        async with session.post(MAPS, json={"metadata": {"name": "m"}}) as answer:
+            assert answer.status == 500
+
+    serve(test, log=Log(lines))
+    (line,) = [json.loads(text) for text in lines.getvalue().splitlines()]
+    assert line["message"] == "a change was not kept"
+    assert "play.db: database or disk is full" in line["error"]

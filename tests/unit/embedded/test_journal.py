@@ -1,5 +1,6 @@
 """Nothing acknowledged is lost: a process that writes is killed with SIGKILL, again and again, at any point."""
 
+import contextlib
 import json
 import os
 import random
@@ -150,9 +151,69 @@ def _damaged(path: Path) -> None:
     file.close()
 
 
+def _not_text(path: Path) -> None:
+    _damaged(path)
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE documents SET document = x'7b2261223a22ff227d'")
+    file.close()
+
+
+def _no_text(path: Path) -> None:
+    _damaged(path)
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE documents SET document = CAST(x'7b2261223a22ff227d' AS TEXT)")
+    file.close()
+
+
+def _no_document(path: Path) -> None:
+    _damaged(path)
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE documents SET document = CAST('[1]' AS BLOB)")
+    file.close()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_file_with_other_bytes_is_refused_or_opened(tmp_path: Path, seed: int) -> None:
+    """Never anything but a UsageError."""
+    path, chance = tmp_path / "cluster.db", random.Random(seed)  # noqa: S311
+    journal = Journal(path)
+    for _ in range(20):
+        step(journal, 1)
+    journal.close()
+    spoilt = bytearray(path.read_bytes())
+    for _ in range(chance.choice([1, 8, 64])):
+        spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)
+    path.write_bytes(spoilt)
+    with contextlib.suppress(UsageError):
+        Journal(path).close()
+
+
+def test_a_file_that_others_may_read_is_so_no_longer(tmp_path: Path) -> None:
+    """There are Secrets in it."""
+    path = tmp_path / "cluster.db"
+    Journal(path).close()
+    path.chmod(0o644)
+    Journal(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_of_something_else_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE other (a)")
+    file.close()
+    path.chmod(0o644)
+    with pytest.raises(UsageError):
+        Journal(path)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
 @pytest.mark.parametrize(
     ("spoil", "says", "hint"),
     [
+        (_not_text, "damaged", "name another file"),
+        (_no_text, "damaged", "name another file"),
+        (_no_document, "damaged", "name another file"),
         (_other_format, "another version of muster", "name another file"),
         (_damaged, "can't be read", "name another file"),
         (lambda path: path.mkdir(), "unable to open", "folder"),

@@ -183,3 +183,30 @@ def test_a_node_that_comes_back_in_time_keeps_its_pods(cluster: Cluster) -> None
 )
 def test_durations(text: str, value: float | None) -> None:
     assert seconds(text) == value
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({"run_for": "2"}, "run-for is '2', and no duration such as 30s"),
+        ({"run_for": "soon"}, "run-for is 'soon'"),
+        ({"start_after": "1d"}, "start-after is '1d'"),
+        ({"run_for": "9h", "exit": "-1"}, "exit is '-1', and no exit code"),
+        ({"run_for": "30s", "start_after": "0s", "exit": "3"}, ""),
+    ],
+)
+def test_an_annotation_that_can_not_be_read_is_a_warning_at_the_pod(
+    cluster: Cluster, said: dict[str, str], named: str
+) -> None:
+    """Once, and the pod runs as if nothing was said."""
+    cluster.create(PODS, pod("p", **said))
+    cluster.bind("p")
+    cluster.after(0)
+    cluster.after(1)
+    assert cluster.phases() == {"p": "Running"}
+    events = cluster("GET", "/api/v1/namespaces/default/events")["items"]
+    assert len(events) == bool(named)
+    for event in events:
+        assert (event["type"], event["reason"]) == ("Warning", "UnreadableAnnotation")
+        assert named in event["message"]
+        assert event["involvedObject"]["uid"] == cluster.pods()["p"]["metadata"]["uid"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from muster.embedded.workloads import _ranges
 from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, stateful_set
 
 
@@ -52,6 +53,18 @@ def test_an_indexed_job_gives_each_index_once(cluster: Cluster) -> None:
     cluster.bind_all()
     label = "batch.kubernetes.io/job-completion-index"
     assert sorted(one["metadata"]["annotations"][label] for one in cluster.pods().values()) == ["0", "1", "2"]
+    assert "completedIndexes" not in cluster("GET", f"{JOBS}/j")["status"]
+    cluster.after(0)
+    cluster.after(10)
+    assert cluster("GET", f"{JOBS}/j")["status"]["completedIndexes"] == "0-2"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [(set(), ""), ({3}, "3"), ({4, 5}, "4-5"), ({0, 1, 2, 4, 7, 8}, "0-2,4,7-8"), ({10, 9}, "9-10")],
+)
+def test_indices_are_said_in_ranges(numbers: set[int], said: str) -> None:
+    assert _ranges(numbers) == said
 
 
 def test_a_job_that_is_suspended_has_no_pods(cluster: Cluster) -> None:
@@ -62,6 +75,20 @@ def test_a_job_that_is_suspended_has_no_pods(cluster: Cluster) -> None:
     cluster.after(0)
     cluster.after(31)
     assert cluster.pods() == {}
+    status = cluster("GET", f"{JOBS}/j")["status"]
+    assert "startTime" not in status
+    (said,) = status["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("Suspended", "True", "JobSuspended")
+    since = said["lastTransitionTime"]
+    cluster.after(5)
+    assert cluster("GET", f"{JOBS}/j")["status"]["conditions"][0]["lastTransitionTime"] == since
+    cluster("PATCH", f"{JOBS}/j", {"spec": {"suspend": False}}, MERGE)
+    cluster.after(0)
+    status = cluster("GET", f"{JOBS}/j")["status"]
+    (said,) = status["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("Suspended", "False", "JobResumed")
+    assert said["lastTransitionTime"] == status["startTime"]
+    assert len(cluster.pods()) == 2
 
 
 def test_an_evicted_pod_of_a_job_is_made_again(cluster: Cluster) -> None:

@@ -123,13 +123,18 @@ def opens_gates(dice: Dice, draft: Draft) -> None:
 # Nodes.
 
 
+def _perhaps(share: float, dice: Dice, draft: Draft, at: float, wait_s: tuple[float, float], **what: object) -> None:
+    """In so many cases this happens some time after `at`."""
+    if dice.likely(share):
+        draft.happen(at + dice.between(*wait_s), **what)
+
+
 def fails(dice: Dice, draft: Draft) -> None:
     """One or two nodes fail; usually they answer again, before or after their pods are lost."""
     names = dice.some_of(draft.node_names, dice.whole(1, 2))
     at = some_time(dice, draft)
     draft.happen(at, fail=names)
-    if dice.likely(0.75):
-        draft.happen(at + dice.between(0.5, 50), recover=names)
+    _perhaps(0.75, dice, draft, at, (0.5, 50), recover=names)
 
 
 def fails_with_its_rack(dice: Dice, draft: Draft) -> None:
@@ -138,9 +143,9 @@ def fails_with_its_rack(dice: Dice, draft: Draft) -> None:
     level = dice.one_of([level for level in ("zone", "block", "rack") if getattr(some, level)] or [""])
     if level:
         at = some_time(dice, draft)
-        draft.happen(at, fail=[f"{level}={getattr(some, level)}"])
-        if dice.likely(0.8):
-            draft.happen(at + dice.between(1, 60), recover=[f"{level}={getattr(some, level)}"])
+        names = [f"{level}={getattr(some, level)}"]
+        draft.happen(at, fail=names)
+        _perhaps(0.8, dice, draft, at, (1, 60), recover=names)
 
 
 def vanishes(dice: Dice, draft: Draft) -> None:
@@ -148,8 +153,7 @@ def vanishes(dice: Dice, draft: Draft) -> None:
     name = dice.one_of(draft.node_names)
     at = some_time(dice, draft)
     draft.happen(at, vanish=[name])
-    if dice.likely(0.7):
-        draft.happen(at + dice.between(0.2, 50), recover=[name])
+    _perhaps(0.7, dice, draft, at, (0.2, 50), recover=[name])
 
 
 def is_cordoned(dice: Dice, draft: Draft) -> None:
@@ -157,8 +161,7 @@ def is_cordoned(dice: Dice, draft: Draft) -> None:
     names = dice.some_of(draft.node_names, dice.whole(1, 3))
     at = some_time(dice, draft)
     draft.happen(at, cordon=names)
-    if dice.likely(0.75):
-        draft.happen(at + dice.between(0.5, 50), uncordon=names)
+    _perhaps(0.75, dice, draft, at, (0.5, 50), uncordon=names)
 
 
 def is_relabelled(dice: Dice, draft: Draft) -> None:

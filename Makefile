@@ -16,7 +16,8 @@ SEEDS ?= 500
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep mutants e2e control-plane sim bench bench-live fix lock crds clean
+.PHONY: help setup demo test check lint deep mutants e2e chromium control-plane pictures sim bench bench-live fix lock \
+  crds clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -55,8 +56,25 @@ check: lint test ## what CI runs: format, lint, types, layers, tests
 deep: $(READY) ## the property tests with many more examples (EXAMPLES=n)
 	@MUSTER_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 2 tests/property $(ARGS)
 
-e2e: $(READY) ## the command line as a process, and muster on a real control plane (built once; needs Go)
-	@MUSTER_TEST_PLANE=$${MUSTER_TEST_PLANE-1} $(BIN)/python -m pytest -rs tests/e2e $(ARGS)
+e2e: $(READY) ## muster as a process, the page in Chromium (installed), and a real control plane (built once; needs Go)
+	@test -z "$${MUSTER_TEST_PAGE-1}" || $(MAKE) --no-print-directory chromium
+	@MUSTER_TEST_PAGE=$${MUSTER_TEST_PAGE-1} MUSTER_TEST_PLANE=$${MUSTER_TEST_PLANE-1} \
+	  $(BIN)/python -m pytest -rs tests/e2e $(ARGS)
+
+chromium: ## Debian's Chromium, for the tests of the page and the pictures; does nothing where there is one
+	@command -v "$${MUSTER_TEST_CHROMIUM:-chromium}" > /dev/null && exit 0; \
+	leave="or leave the tests of the page out: MUSTER_TEST_PAGE= make e2e"; \
+	command -v apt-get > /dev/null || \
+	  { echo "no Chromium: install it and say where it is with MUSTER_TEST_CHROMIUM=FILE, $$leave" >&2; exit 2; }; \
+	test "$$(id -u)" = 0 || { echo "no Chromium: sudo apt-get install chromium, $$leave" >&2; exit 2; }; \
+	echo "installing Chromium ..."; \
+	{ apt-get update --quiet --quiet && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install --quiet --quiet --yes chromium > /dev/null && \
+	  command -v chromium > /dev/null; } || \
+	  { echo "Chromium can't be installed: see above, $$leave" >&2; exit 2; }
+
+pictures: $(READY) chromium ## docs/pictures again: the page with the demo on it, in Chromium
+	@PYTHONPATH=tests $(BIN)/python tests/e2e/page/pictures.py $(ARGS)
 
 control-plane: $(READY) ## build etcd, Kubernetes and kubectl for the end-to-end tests (needs Go), and say where they are
 	@$(BIN)/python tests/e2e/plane/build.py

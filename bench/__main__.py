@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench import embedded, engine, foundation, gap, grouping, queues, report, trees
+from bench import embedded, engine, foundation, gap, grouping, page, queues, report, trees
 from bench.measure import Case, Row, measure, measure_process, profile
 
 
@@ -41,6 +41,7 @@ def cases() -> Iterator[Case]:
     yield from queues.cases()
     yield from grouping.cases()
     yield from embedded.cases()
+    yield from page.cases()
 
 
 def _process(case: Case, args: list[str], best_of: int) -> Iterator[Row]:

@@ -22,6 +22,7 @@ TEMPLATES = Wishes(
     digest="{{ toJson .Values.config | sha256sum | trunc 16 }}",
     queue='{{ .Values.config.defaultQueue | default "default-queue" }}',
     service_monitor=True,
+    page='{{ ternary "on" "off" .Values.page }}',
     without=frozenset(("namespace", "crds")),
 )
 # Templates that give more than a text: they stand without quotes.
@@ -33,6 +34,7 @@ _PARTS = {
     "budget": "budget",
     "queue": "defaultQueue",
     "webhook": "webhook",
+    "page": "page",
     "": "",
 }
 # Made before the webhook is there to be asked. What a hook made stays when the release goes: gangs may still name it.
@@ -52,6 +54,7 @@ VALUES = {
     "budget": (True, "A PodDisruptionBudget: at most one replica is drained at a time."),
     "userRoles": (True, "muster's kinds in Kubernetes' own role view, PodGroups to write in edit and admin."),
     "defaultQueue": (True, "The queue of gangs that name none, without limits. Made once, then yours."),
+    "page": (False, "Serve the page, at the Service muster-page. Who looks at it sees what their own rights let them."),
     "serviceMonitor": (False, "For the Prometheus operator."),
 }
 

@@ -69,7 +69,8 @@ def acting(plane: ControlPlane, who: str, *, native: bool) -> Iterator[Actor]:
 @contextmanager
 def _muster(plane: ControlPlane) -> Iterator[Actor]:
     kubeconfig = plane.service_account_kubeconfig("muster-system", "muster")
-    program, env = [sys.executable, "-m", "muster", "run"], _installed(plane)
+    # As in a cluster, where nobody serves the page unless asked.
+    program, env = [sys.executable, "-m", "muster", "run", "--page", "off"], _installed(plane)
     subprocess.run([*program, "--help"], env=env, check=True, capture_output=True)
     command = [*program, "--no-leader-election", "--kubeconfig", str(kubeconfig)]
     path = plane.logs / "muster.log"

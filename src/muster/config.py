@@ -86,6 +86,37 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", f
     key: Annotated[str, note("The file with its private key.", maxLength=4096)] = ""
 
 
+class PageConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The page of `muster run`, `muster demo` and `muster ui`."""
+
+    enabled: Annotated[
+        str,
+        note(
+            "Whether muster run serves the page. auto: outside of a cluster, for this machine alone; in a cluster not.",
+            enum=["auto", "always", "never"],
+        ),
+    ] = "auto"
+    listen: Annotated[
+        str,
+        note(
+            "Where it listens, as HOST:PORT. Empty: 127.0.0.1:8420 or the next free port; in a cluster :8420.",
+            maxLength=300,
+        ),
+    ] = ""
+    hosts: Annotated[
+        list[Annotated[str, note("A host name, with or without a port.", minLength=1, maxLength=300)]],
+        note("Further names that the page answers to, such as that of an ingress.", maxItems=64),
+    ] = msgspec.field(default_factory=list)
+    sign_in: Annotated[
+        str,
+        note(
+            "Who may look. auto: whoever has the printed address, in a cluster as with cluster: whoever has a token of "
+            "it, by their own rights.",
+            enum=["auto", "cluster"],
+        ),
+    ] = "auto"
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Everything that can be set."""
 
@@ -102,6 +133,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
     log: Annotated[LogConfig, note("What muster run writes about itself.")] = LogConfig()
     webhook: Annotated[WebhookConfig, note("The admission webhook of muster run.")] = WebhookConfig()
+    page: Annotated[PageConfig, note("The page.")] = PageConfig()
     input: Annotated[Limits, note("What is read at most.")] = Limits()
 
 

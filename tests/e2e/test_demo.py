@@ -122,12 +122,35 @@ def test_a_claim_that_is_not_true_ends_the_story(environ, tmp_path):
     done = told(environ, file, "--once", "-o", "json", code=1)
     found = json.loads(done.stdout)
     assert (found["held"], [one["held"] for one in found["claims"]]) == (False, [False, None])
-    assert "g: verdict: expected True, found False" in found["claims"][0]["differs"]
+    assert "g: verdict: expected Placed, found Infeasible" in found["claims"][0]["differs"]
     assert "✗ it is Placed" in done.stderr
 
 
 def claim(verdict):
     return {"says": f"it is {verdict}", "expect": {"gangs": {"g": {"verdict": verdict}}}}
+
+
+def test_what_a_story_expects_is_claimed(environ, tmp_path):
+    """At its second and in the end; binds count from the beginning."""
+    file = tmp_path / "file.yaml"
+    right = {
+        "claim": "c",
+        "nodes": [{"name": "n", "gpus": 3}],
+        "workloads": {"g": {"gang": {"minMember": 2}, "pods": {"": 2}}},
+        "happens": [{"at": 1, "expect": {"bindings": 2}, "scale": {"g": {"": 3}}}],
+        "lasts": 2,
+        "ends": {"bindings": 3, **claim("Placed")["expect"]},
+    }
+    file.write_text(json.dumps(right))
+    said = told(environ, file, "--once").stdout
+    assert "✓ at 1 s it is as expected" in said
+    assert "✓ in the end it is as expected" in said
+    happens = [{"at": 1, "expect": claim("Held")["expect"]}]
+    file.write_text(json.dumps({**right, "happens": happens}))
+    done = told(environ, file, "--once", "-o", "json", code=1)
+    first, *rest = json.loads(done.stdout)["claims"]
+    assert first["differs"] == ["g: verdict: expected Held, found Placed"]
+    assert [one["held"] for one in rest] == [None, None]
 
 
 def test_a_scenario_is_played_live(environ):

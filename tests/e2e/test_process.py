@@ -219,8 +219,8 @@ def test_hostile_input_is_refused_quickly():
     assert time.monotonic() - start < 30
 
 
-def test_the_wheel_carries_the_program_and_the_crds(tmp_path):
-    """The distribution is muster-scheduler; it installs the commands, and the CRDs lie in it as data."""
+def test_the_wheel_carries_the_program_the_crds_and_the_page(tmp_path):
+    """The distribution is muster-scheduler; it installs the commands, and CRDs and page lie in it as data."""
     done = run(BIN / "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("muster_scheduler-*.whl")
@@ -230,6 +230,9 @@ def test_the_wheel_carries_the_program_and_the_crds(tmp_path):
         catalog = {name for name in content.namelist() if name.startswith("muster/grouping/catalog/")}
         shipped = (ROOT / "src" / "muster" / "grouping" / "catalog").glob("*.yaml")
         assert catalog == {f"muster/grouping/catalog/{path.name}" for path in shipped} != set()
+        static = ROOT / "src" / "muster" / "serve" / "static"
+        page = {name for name in content.namelist() if name.startswith("muster/serve/static/")}
+        assert page == {f"muster/serve/static/{path.name}" for path in static.iterdir()} != set()
         entries = next(name for name in content.namelist() if name.endswith("entry_points.txt"))
         assert {"muster", "kubectl-muster"} <= {
             line.split(" =")[0] for line in content.read(entries).decode().split("\n")
@@ -241,6 +244,10 @@ def test_the_wheel_carries_the_program_and_the_crds(tmp_path):
     assert run(sys.executable, "-c", where, env={"PYTHONPATH": str(installed)}).stdout.startswith(str(installed))
     done = run(sys.executable, "-m", "muster", "validate", "-f", "-", stdin=GOOD, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0
+    plan = ("plan", "-f", ROOT / "examples" / "cluster", "--html", tmp_path / "page.html")
+    done = run(sys.executable, "-m", "muster", *plan, env={"PYTHONPATH": str(installed)})
+    assert done.returncode == 0, done.stderr
+    assert "<!doctype html>" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize(

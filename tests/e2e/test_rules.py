@@ -13,8 +13,8 @@ from e2e.plane.access import Answer
 from e2e.test_webhook import NAME as NAME_HERE
 from e2e.test_webhook import install, sent, webhook_of
 from muster.embedded.exchange import Request, encode
-from muster.serve.admitting import NAME, Admitting
-from muster.serve.webhook import Webhook, admission_context
+from muster.serve.webhook.admitting import NAME, Admitting
+from muster.serve.webhook.answers import Webhook, admission_context
 from muster.telemetry import SILENT, Metrics
 from unit.api.test_rules import CASES, Case, served, written
 from unit.api.test_rules import sent as send

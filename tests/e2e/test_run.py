@@ -32,7 +32,7 @@ from e2e.plane.stage import (
     running,
     status_of,
 )
-from muster.serve.certificates import Authority
+from muster.serve.webhook.certificates import Authority
 
 gate.require()
 

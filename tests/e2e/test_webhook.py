@@ -20,10 +20,10 @@ from muster.api.kinds import OUR_KINDS, POD_GROUP, QUEUE
 from muster.kube.client import Client
 from muster.kube.clock import SystemClock
 from muster.kube.kubeconfig import connect
-from muster.serve.certificates import SelfSigned, Served, merged_bundle
-from muster.serve.publishing import Publisher
 from muster.serve.server import WEBHOOK_PATH, listening, webhook_app
-from muster.serve.webhook import Webhook, admission_context
+from muster.serve.webhook.answers import Webhook, admission_context
+from muster.serve.webhook.certificates import SelfSigned, Served, merged_bundle
+from muster.serve.webhook.publishing import Publisher
 from muster.telemetry import Log, Metrics
 from unit.api.test_issue_examples import INVALID, VALID
 from unit.serve.rules import ERRORS, KNOWN, WARNINGS, gang, interface, leaf, queue, topology, written

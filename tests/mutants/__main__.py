@@ -1,6 +1,7 @@
 """`make mutants`: puts seeded bugs into copies of the program, and says who notices. Exit 1 when one survives."""
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -72,4 +73,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    # As after Ctrl-C: processes end and folders go.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

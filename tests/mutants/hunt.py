@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -145,14 +144,6 @@ def _environment(sources: Path, folder: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": folder, "PYTHONHASHSEED": "0"}
 
 
-def has_simulation() -> bool:
-    """Whether the program can play seeds."""
-    try:
-        return find_spec("muster.sim.play") is not None and find_spec("muster.sim.drawing") is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def questions(mutant: Mutant, plan: Plan) -> Iterator[tuple[str, list[str]]]:
     """What is asked about a mutant, stage by stage."""
     for stage in plan.stages:
@@ -162,7 +153,7 @@ def questions(mutant: Mutant, plan: Plan) -> Iterator[tuple[str, list[str]]]:
             yield stage, [f"tests/{one}" for one in TESTS_OF[mutant.room]]
         elif stage == ALL:
             yield stage, ["tests", *(f"--ignore=tests/{one}" for one in _LEFT_OUT)]
-        elif plan.seeds and has_simulation():
+        elif plan.seeds:
             yield stage, ["--seeds", "0", str(plan.seeds)]
 
 

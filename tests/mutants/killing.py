@@ -8,7 +8,9 @@ What happens is noted line by line, as JSON, so that also of a process that hang
 unless the module that is mutated comes from SOURCES: muster is installed from the repository, too.
 """
 
+import ctypes
 import importlib
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ import pytest
 # How this process ends: nothing was noticed, something was, or it says nothing about the mutant.
 SURVIVED, KILLED, VOID = 0, 1, 3
 _MOST_SAID = 300
+# Of linux/prctl.h: the signal that a process gets when its parent ends.
+_PARENT_ENDED = 1
 
 
 class Notes:
@@ -104,6 +108,12 @@ def _ask_seeds(notes: Notes, first: int, last: int) -> int:
     return SURVIVED
 
 
+def end_with_parent() -> None:
+    """Nobody hears this process once its parent is gone, however that went. No thread: tests would notice it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_ENDED, signal.SIGKILL)
+
+
 def main(arguments: list[str]) -> int:
     """Asks, and ends with one of the three codes."""
     sources, notes, module, *asked = arguments
@@ -122,4 +132,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -121,6 +123,19 @@ def test_a_test_that_fails_without_the_mutant_kills_nothing():
         found = control([Result(mutant(), one, NEAR, "", 1.0) for one in (killer, well)], sources)
     assert [one.killed for one in found] == [False, True]
     assert "fails on the program as it is" in found[0].void
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells a process that its parent ended")
+def test_who_is_asked_ends_with_whoever_asks():
+    """However the hunt ends: nobody goes on who could still be heard."""
+    asked = (
+        "from mutants.killing import end_with_parent as end; import time; end(); print(1, flush=True); time.sleep(30)"
+    )
+    asks = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {asked!r}])"
+    with subprocess.Popen([sys.executable, "-c", asks], cwd=TESTS, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"1\n"
+        process.kill()
+        assert process.communicate(timeout=10)[0] == b""
 
 
 def test_the_command_says_what_it_does_not_know(capsys):

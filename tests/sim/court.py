@@ -1,6 +1,7 @@
 """A court for the tests: a server whose changes a judge sees, people, and a muster that does as it is told."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from muster.api.crd import custom_resource_definitions
@@ -12,7 +13,9 @@ from muster.sim import stage
 from muster.sim.judging import Judge
 from muster.sim.objects import BEGIN, Nodes, Objects, Pods
 from muster.sim.rest import at_rest
-from muster.sim.story import Fault, Story
+from muster.sim.sight import WATCHED
+from muster.sim.story import Story
+from muster.sim.trace import Violation
 
 MERGE = "application/merge-patch+json"
 GROUPS = "podgroups.scheduling.run.ai"
@@ -22,9 +25,9 @@ Document = dict[str, Any]
 class Court:
     """Time passes when a test says so."""
 
-    def __init__(self, *faults: Fault, **objects: Any) -> None:
+    def __init__(self, **objects: Any) -> None:
         self.now_s = 0.0
-        self.story = Story(faults=list(faults), lasts=0.0)
+        self.story = Story(lasts=0.0)
         uids = iter(range(10**6))
         self.server = Server(
             Store(),
@@ -35,11 +38,15 @@ class Court:
         self._send = stage.sender(self.server)
         for definition in custom_resource_definitions():
             self._send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-        self.judge = Judge(self.story, self.server, lambda: self.now_s)
+        self.violations: list[Violation] = []
+        self.judge = Judge(self.story, self.server, lambda: self.now_s, self._broken)
         self._who = "people"
         self._stage = stage.on(self.server)
         self.server.core.store.subscribe(self._changed)
         self.come(**objects)
+
+    def _broken(self, rule: str, says: str) -> None:
+        self.violations.append(Violation(self.now_s, rule, says))
 
     def _changed(self, change: Change) -> None:
         self.judge.changed(change, self._who)
@@ -146,7 +153,20 @@ class Court:
 
     def reads(self, process: int = 0, **params: str) -> None:
         """The pods are read, as they are."""
-        self.sends("GET", "/api/v1/namespaces/default/pods", process=process, **params)
+        asked = self.sends("GET", "/api/v1/namespaces/default/pods", process=process, **params)
+        self.answered(asked, 200, process)
+
+    def answered(self, request: Request, status: int | None, process: int = 0) -> None:
+        """An answer comes back; None: it does not, and nobody waits any longer."""
+        self.judge.answered(process, request, status)
+
+    def plans(self, process: int = 0, *, blind: Sequence[str] = ()) -> None:
+        """A process plans on all that there is, but for the kinds of which it has not seen what is new."""
+        for plural in WATCHED:
+            if plural not in blind:
+                self.judge.saw(process, plural, self.server.core.store.revision)
+        self.now_s += 0.001
+        self.judge.planned(process)
 
     def evicts(self, *pods: str, process: int = 0, uid: bool = True, reads: bool = True) -> None:
         """Pods are evicted, after they were read."""
@@ -171,11 +191,11 @@ class Court:
     def broken(self) -> list[str]:
         """The rules that were broken, once nothing more comes."""
         self.judge.settle()
-        return [one.rule for one in self.judge.violations]
+        return [one.rule for one in self.violations]
 
     def says(self) -> str:
         """The words for it."""
-        return "\n".join(one.says for one in self.judge.violations)
+        return "\n".join(one.says for one in self.violations)
 
     def rest(self) -> list[str]:
         """What is wrong now that it is calm: rule and words."""

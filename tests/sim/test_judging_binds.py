@@ -3,7 +3,6 @@
 import json
 
 from muster.sim.objects import Nodes, Pods, QueueEntry
-from muster.sim.story import Fault
 from sim.court import Court, nodes, pods
 
 TREE = {
@@ -78,14 +77,15 @@ def test_what_they_put_there_long_ago_is():
 
 
 def test_where_watches_are_late_it_takes_longer_to_be_seen():
-    court = Court(
-        Fault(point="watch", does="late", seconds=20), nodes=[nodes(gpus=1)], gangs={"g": {}}, pods=[pods("g", 1)]
-    )
-    court.passes(100)
-    court.come(pods=[Pods(name="other", on="n-0")])
-    court.passes(15)
-    court.binds("n-0", "g-0")
-    assert court.broken() == []
+    for blind, broken in ((["pods"], []), (["nodes"], ["S1"])):
+        court = Court(nodes=[nodes(gpus=1)], gangs={"g": {}}, pods=[pods("g", 1)])
+        court.plans()
+        court.passes(100)
+        court.come(pods=[Pods(name="other", on="n-0")])
+        court.passes(15)
+        court.plans(blind=blind)
+        court.binds("n-0", "g-0")
+        assert court.broken() == broken
 
 
 def test_a_node_that_became_smaller_a_moment_ago_is_no_fault_of_ours_either():
@@ -463,14 +463,14 @@ def test_a_queue_that_is_missing_or_no_leaf_holds_its_gangs():
 
 def test_a_queue_that_went_before_the_gang_came_may_still_be_seen_by_one_whose_watch_is_late():
     """Watches of different kinds are not equally late."""
-    court = Court(
-        Fault(point="watch", does="late", seconds=20, plural="queues"), nodes=[nodes()], queues=queued(), gangs={}
-    )
+    court = Court(nodes=[nodes()], queues=queued(), gangs={})
+    court.plans()
     court.passes(100)
     court.ask("DELETE", "/apis/scheduling.run.ai/v2/queues/q")
     court.passes(1)
     court.come(gangs={"g": {"queue": "q"}}, pods=[pods("g", 1)])
     court.passes(1)
+    court.plans(blind=["queues"])
     court.binds("n-0", "g-0")
     assert court.broken() == []
 
@@ -514,7 +514,7 @@ def test_the_judge_says_what_a_person_can_act_on():
     court.passes(3)
     court.binds("n-0", "h-0")
     court.judge.settle()
-    found = court.judge.violations[0]
+    found = court.violations[0]
     assert found.at_s == 3.0
     assert found.says == (
         "pod default/h-0 is bound to n-0 (sent at 3.000 s): "

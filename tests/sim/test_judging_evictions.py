@@ -6,6 +6,7 @@ from muster.sim.objects import Nodes, Pods
 from sim.court import Court, nodes, pods
 
 FIRM, SEMI = {"preemptibility": "non-preemptible"}, {"preemptibility": "semi-preemptible"}
+HIGH = {"priorityClassName": "inference"}
 TREE = {"minSubGroup": 1, "subGroups": [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 2}]}
 
 
@@ -13,7 +14,7 @@ def crowded(victim, count=2, min_winner=1, gpus=2, **more):
     """A node that is full of a gang, and another gang that waits with room reserved there."""
     return Court(
         nodes=[nodes(1, gpus=gpus)],
-        gangs={"v": victim, "w": {"minMember": min_winner}},
+        gangs={"v": victim, "w": {"minMember": min_winner, **HIGH}},
         pods=[Pods(gang="v", count=count, on="n-0"), pods("w", 2)],
         **more,
     )
@@ -23,7 +24,7 @@ def branches(spec):
     """The same with children a and b of two pods each."""
     return Court(
         nodes=[nodes(1, gpus=4)],
-        gangs={"v": spec, "w": {"minMember": 1}},
+        gangs={"v": spec, "w": {"minMember": 1, **HIGH}},
         pods=[
             Pods(gang="v", sub_group="a", count=2, on="n-0"),
             Pods(gang="v", sub_group="b", count=2, on="n-0"),
@@ -144,6 +145,7 @@ def told(court, core, broken=()):
 def test_what_is_core_stays_core_while_it_is_satisfied():
     court = branches({**TREE, **SEMI})
     told(court, "a")
+    court.plans()
     told(court, "b")
     assert court.broken() == ["§6"]
 
@@ -376,3 +378,47 @@ def test_a_pod_without_a_gang_is_not_evicted():
     court.passes(10)
     court.evicts("lone")
     assert court.broken() == ["§8"]
+
+
+def test_in_one_queue_only_who_has_the_higher_priority_takes_room():
+    """SPEC §8; who is only moved keeps room elsewhere."""
+    for annotations, broken in (({}, ["§11.6"]), ({"kai.scheduler/kept-room": "[]"}, [])):
+        court = crowded({"minMember": 1, "priorityClassName": "inference", "preemptibility": "preemptible"})
+        path = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/v"
+        court.ask("PATCH", path, {"metadata": {"annotations": annotations}})
+        court.passes(10)
+        court.nominate(w_0="n-0")
+        court.evicts("v-1")
+        assert court.broken() == broken
+
+
+def test_a_reading_that_was_not_answered_is_none():
+    court = crowded({"minMember": 1})
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.answered(court.sends("GET", "/api/v1/namespaces/default/pods"), None)
+    court.evicts("v-1", reads=False)
+    assert "S6" in court.broken()
+
+
+def test_a_bind_that_was_refused_counts_no_longer():
+    """And one that nobody answered does."""
+    for status, broken in ((403, ["§11.4"]), (None, [])):
+        court = Court(nodes=[nodes()], gangs={"g": {"minMember": 2}}, pods=[pods("g", 2)])
+        court.passes(10)
+        both = [court.bind("g-0", "n-0"), court.bind("g-1", "n-1")]
+        court.answered(both[0], status)
+        court.answered(both[1], 403)
+        court.passes(5)
+        court.binds("n-1", "g-1")
+        assert court.broken() == broken
+
+
+def test_who_sends_the_same_again_decides_again():
+    court = Court(nodes=[nodes()], gangs={"g": {"minMember": 2}}, pods=[pods("g", 2)])
+    court.passes(10)
+    for one in (court.bind("g-0", "n-0"), court.bind("g-1", "n-1")):
+        court.answered(one, 403)
+    court.passes(50)
+    court.binds("n-0", "g-0")
+    assert court.broken() == ["§11.4"]

@@ -8,6 +8,11 @@ import pytest
 from muster.sim.machine import Machine, Stuck, VirtualLoop
 
 
+def unheard(error: BaseException | None, what: str) -> None:
+    """Nothing fails unheard here."""
+    raise AssertionError(what) from error
+
+
 def told(machine: Machine, loop: VirtualLoop, said: list[str], name: str, *pauses_s: float) -> None:
     """A process that says when it wakes."""
 
@@ -28,8 +33,8 @@ def machine() -> Iterator[Machine]:
 
 def test_time_jumps_to_what_comes_next_and_loops_share_it(machine: Machine) -> None:
     said: list[str] = []
-    told(machine, machine.loop(), said, "a", 5, 100)
-    told(machine, machine.loop(), said, "b", 1, 1, 1000)
+    told(machine, machine.loop(unheard), said, "a", 5, 100)
+    told(machine, machine.loop(unheard), said, "b", 1, 1, 1000)
     machine.later(2.5, lambda: said.append("people"))
     machine.run(200)
     assert said == ["b 1", "b 2", "people", "a 5", "a 105"]
@@ -38,9 +43,9 @@ def test_time_jumps_to_what_comes_next_and_loops_share_it(machine: Machine) -> N
 
 def test_a_frozen_process_wakes_late_and_others_go_on(machine: Machine) -> None:
     said: list[str] = []
-    frozen = machine.loop()
+    frozen = machine.loop(unheard)
     told(machine, frozen, said, "frozen", 1, 1)
-    told(machine, machine.loop(), said, "other", 3)
+    told(machine, machine.loop(unheard), said, "other", 3)
     frozen.frozen_until_s = 10.0
     machine.run(20)
     assert said == ["other 3", "frozen 10", "frozen 11"] or said == ["other 3", "frozen 11", "frozen 12"]
@@ -48,7 +53,7 @@ def test_a_frozen_process_wakes_late_and_others_go_on(machine: Machine) -> None:
 
 def test_a_dropped_process_never_gets_another_turn(machine: Machine) -> None:
     said: list[str] = []
-    loop = machine.loop()
+    loop = machine.loop(unheard)
     told(machine, loop, said, "a", 1, 1)
     machine.run(1.5)
     machine.drop(loop)
@@ -58,7 +63,7 @@ def test_a_dropped_process_never_gets_another_turn(machine: Machine) -> None:
 
 
 def test_a_process_that_never_waits_is_stuck(machine: Machine) -> None:
-    loop = machine.loop()
+    loop = machine.loop(unheard)
 
     async def spin() -> None:
         while True:

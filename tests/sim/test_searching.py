@@ -1,7 +1,10 @@
 """Seeds are searched in processes of their own: whatever one of them does, the others are played and told."""
 
+import multiprocessing
 import os
+import select
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -82,3 +85,25 @@ def test_whoever_wants_to_stop_gets_what_there_is():
 def test_a_story_fails_by_its_rule_only():
     assert fails_by("S1", playing=lambda story: outcome("S1"))(Story())
     assert not fails_by("S2", playing=lambda story: outcome("S1"))(Story())
+
+
+def test_workers_end_with_whoever_began_the_search():
+    """Idle or busy, and however it ended: nobody is left who holds the pipe."""
+    ours, theirs = os.pipe()
+
+    def playing(seed):
+        os.write(theirs, b"%d" % seed)
+        time.sleep(30 * (seed - 1))
+        return outcome()
+
+    searching = multiprocessing.get_context("fork").Process(target=search, args=([1, 2],), kwargs={"playing": playing})
+    searching.start()
+    os.close(theirs)
+    begun = b""
+    while len(begun) < 2:
+        begun += os.read(ours, 2)
+    searching.kill()
+    searching.join()
+    assert select.select([ours], [], [], 10) == ([ours], [], [])
+    assert os.read(ours, 1) == b""
+    os.close(ours)

@@ -56,6 +56,52 @@ def test_a_wrong_expectation_is_found(right, wrong, words):
     assert any(words in fault for fault in broken(STEPS.replace(right, wrong)))
 
 
+REASONS = """
+claim: c
+why: w
+nodes: [{name: n, gpus: 1}]
+queues: {q: {limit: 2, quota: 2, cpu: {limit: 2500}}}
+gangs: {room: {minMember: 2}, limit: {minMember: 3, queue: q}, cpu: {minMember: 1, queue: q}, node: {minMember: 1}}
+pods:
+  - {gang: room, count: 2}
+  - {gang: limit, count: 3, gpus: 1}
+  - {gang: cpu, gpus: 0, cpus: 3}
+  - {gang: node, spec: {nodeSelector: {no: such}}}
+steps:
+  - expect:
+      gangs:
+        room: {verdict: Infeasible, reasons: [{code: Insufficient*, asked: 2, best: 1}]}
+        limit: {verdict: Held, reasons: [{code: OverLimit, queue: q, resource: gpu, asked: 3, total: 2}]}
+        cpu: {verdict: Held, reasons: [{code: OverLimit, queue: "*", resource: cpu, asked: 3000, total: 2500}]}
+        node: {verdict: Infeasible, reasons: [{code: Insufficient*, best: 0}]}
+"""
+
+
+def test_reasons_come_out_as_expected():
+    assert broken(REASONS) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("room: {verdict: Infeasible", "room: {verdict: Undecided", "room: verdict: expected Undecided, found Infeas"),
+        ("room: {verdict: Infeasible", "room: {verdict: Held", "room: verdict: expected Held, found Infeasible"),
+        ("room: {verdict: Infeasible", "room: {verdict: Placed", "room: verdict: expected Placed, found Infeasible"),
+        ("limit: {verdict: Held", "limit: {verdict: Undecided", "expected Undecided, found Infeasible or Held"),
+        ("best: 1", "best: 0", "room: no reason InsufficientResources is expected"),
+        ("asked: 2", "asked: 999", "room: no reason InsufficientResources is expected"),
+        ("queue: q, resource: gpu", "queue: p, resource: gpu", "limit: no reason OverLimit is expected"),
+        ("resource: gpu", "resource: memory", "limit: no reason OverLimit is expected"),
+        ("total: 2}", "total: 4}", "limit: no reason OverLimit is expected"),
+        ("asked: 3000", "asked: 3500", "cpu: no reason OverLimit is expected"),
+        ("best: 0", "best: 1", "node: no reason InsufficientResources is expected"),
+    ],
+)
+def test_a_wrong_verdict_or_number_is_found(right, wrong, words):
+    assert REASONS.count(right) == 1
+    assert any(words in fault for fault in broken(REASONS.replace(right, wrong)))
+
+
 def test_what_only_one_cycle_shows_is_not_compared():
     text = STEPS.replace("bindings: 0, e", "bindings: 3, e")
     assert broken(text.replace("  - expect:", "  - fleeting: true\n    expect:")) == []

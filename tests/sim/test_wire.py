@@ -34,18 +34,26 @@ class Cluster:
         self.crashed = False
         self.sent: list[Asked] = []
         self.struck: list[str] = []
+        self.answers: list[int | None] = []
+        self.saw: list[tuple[str, int]] = []
         self.wire = Wire(
             0,
             self.machine,
-            self.machine.loop(),
+            self.machine.loop(lambda error, what: None),
             self,
             Weather(faults, 1, lambda: self.machine.now_s),
             random.Random(1),  # noqa: S311
             0.01,
             crash=self._crash,
             sent=lambda request, asked: self.sent.append(asked),
+            answered=lambda request, status: self.answers.append(status),
+            saw=lambda plural, revision: self.saw.append((plural, revision)),
             struck=self.struck.append,
         )
+
+    @property
+    def revision(self) -> int:
+        return self.server.core.store.revision
 
     def handle(self, who: str, request: exchange.Request) -> exchange.Answer:
         return self.server.handle(request)

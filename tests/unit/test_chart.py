@@ -53,6 +53,9 @@ def evaluate(text: str, context: dict[str, Any]) -> str:
     """What stands between {{ and }}: a value, then functions."""
     first, *pipes = [part.strip() for part in text.split("|")]
     name, _, rest = first.partition(" ")
+    if name == "ternary":
+        yes, no, word = rest.split(" ")
+        return str(json.loads(yes if value_of(word, context) else no))
     value = json.dumps(value_of(rest, context), sort_keys=True) if name == "toJson" else value_of(first, context)
     for pipe in pipes:
         function, _, argument = pipe.partition(" ")
@@ -138,6 +141,7 @@ def test_the_chart_is_what_the_documents_say_now():
             id="cert-manager without webhook",
         ),
         pytest.param({"serviceMonitor": True}, Wishes(service_monitor=True), id="service monitor"),
+        pytest.param({"page": True}, Wishes(page="on"), id="page"),
         pytest.param(
             {"budget": False, "guard": False, "userRoles": False, "defaultQueue": False},
             Wishes(without=frozenset({"budget", "guard", "user-roles", "queue"})),

@@ -171,6 +171,16 @@ def test_a_fragmented_cluster_names_the_nearest_domain():
             id="nobody is in a domain",
         ),
         pytest.param(
+            [TOPOLOGY, gang(minMember=2, topologyConstraint=RACKED), pod("g-0"), pod("g-1")],
+            ["needs room for 2 pods in one rack · there is no node at all · add nodes"],
+            id="no node at all, and a level",
+        ),
+        pytest.param(
+            [gang(minMember=2), pod("g-0"), pod("g-1")],
+            ["needs room for 2 pods", "· there is no node at all · add nodes"],
+            id="no node at all",
+        ),
+        pytest.param(
             [
                 *(TOPOLOGY, node("n", 1, rack="r1"), node("m", 1, rack="r2")),
                 gang(minMember=4, topologyConstraint=RACKED),
@@ -188,6 +198,11 @@ def test_a_fragmented_cluster_names_the_nearest_domain():
             [node("n", 8), gang(minMember=2), pod("g-0"), pod("g-1", schedulingGates=[{"name": "x"}])],
             ["1 of 2 pods", "1 missing", "take the scheduling gates off 1"],
             id="gated",
+        ),
+        pytest.param(
+            [node("n", 8), gang(minMember=2), *(pod(f"g-{i}", nodeName="n", status={"phase": "Failed"}) for i in "01")],
+            ["0 of 2 pods", "2 missing", "2 failed", "if it has given up, delete the workload"],
+            id="all failed",
         ),
         pytest.param(
             [node("n", 8), gang(topologyConstraint=RACKED), pod("g-0")],

@@ -68,7 +68,7 @@ def test_a_nomination_is_written_once_and_taken_back_when_it_is_over():
     victim = {"gangs": {"low": {"minMember": 1}}, "pods": [{"gang": "low", "name": "low", "on": "n"}]}
     high = {"gangs": {"g": {"minMember": 1, "priorityClassName": "train"}}, "pods": [{"gang": "g", "name": "g"}]}
     orders, *_ = planned(ROOM, victim, high)
-    assert orders.nominations == (NominateOrder(KEY, "uid-Pod-g", "n"),)
+    assert orders.nominations == (NominateOrder(KEY, KEY, "uid-Pod-g", "n"),)
     assert [(order.pod, order.uid, order.action) for order in orders.evictions] == [
         (("default", "low"), "uid-Pod-low", "preempt")
     ]
@@ -76,7 +76,7 @@ def test_a_nomination_is_written_once_and_taken_back_when_it_is_over():
     facts = world.pods[KEY]
     world.apply(structs.replace(facts.pod, status=structs.replace(facts.pod.status, nominated_node_name="n")))
     plan, _ = schedule(builder.build(ns(0)))
-    assert orders_of(plan, world).nominations == (NominateOrder(KEY, "uid-Pod-g", ""),)
+    assert orders_of(plan, world).nominations == (NominateOrder(KEY, KEY, "uid-Pod-g", ""),)
 
 
 def test_nobody_looks_again_at_what_stands_as_it_stood():

@@ -168,7 +168,7 @@ def test_shares_show_what_somebody_limits():
     assert [(some[0].queue, some[0].depth) for some in found] == [("dept", 0), ("a", 1), ("b", 1), ("free", 0)]
     assert {one.charge for some in found for one in some} == {GPU}
     ((a,),) = [some for some in found if some[0].queue == "a"]
-    assert a == ("a", 1, GPU, 1, 3, 4, 6, 1)
+    assert a == ("a", 1, GPU, 1, 3, 4, 6, 1, 3, 0)
 
 
 LINE = planned(

@@ -65,14 +65,40 @@ def test_what_a_pod_was_told_is_not_told_again():
     "parts",
     [
         ({"gangs": {"g": {"minMember": 3}}, "pods": [{"gang": "g", "name": "g-0"}, {"gang": "g", "name": "g-1"}]},),
-        (waits(queue="nowhere"), {"queues": {"here": {}}}),
-        (waits(queue="here"), {"queues": {"here": {"quota": 1, "limit": 1}}}),
         (waits(markUnschedulable=False),),
+        (waits(queue="nowhere", markUnschedulable=False), {"queues": {"here": {}}}),
     ],
-    ids=["pods are missing", "no such queue", "over the limit", "nobody asked for it"],
+    ids=["pods are missing", "nobody asked for it", "nobody asked for it, and no such queue"],
 )
-def test_where_nodes_do_not_help_nobody_is_asked_for_them(parts):
+def test_where_nobody_can_help_or_wants_to_know_nothing_is_told(parts):
     assert Cluster(FULL, *parts).signals() == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ((waits(queue="nowhere"), {"queues": {"here": {}}}), "QueueNotFound"),
+        ((waits(queue="here"), {"queues": {"here": {"quota": 1, "limit": 1}}}), "OverLimit"),
+        ((waits(topologyConstraint={"topology": "t", "requiredTopologyLevel": "rack"}),), "TopologyNotFound"),
+        ((waits(minSubGroup=1),), "Invalid"),
+        (
+            (
+                {"gangs": {"g": {"minMember": 1}}},
+                {"pods": [{"gang": "g", "name": "g-0", "spec": {"resourceClaims": [{"name": "c"}]}}]},
+            ),
+            "Unsupported",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_somebody_must_mend_is_told_and_calls_for_no_nodes(parts, reason):
+    """An autoscaler looks for the reason Unschedulable: any other one is for people."""
+    cluster = Cluster(FULL, *parts)
+    found = cluster.signals()
+    told = {(one.type, one.status, one.reason) for signal in found for one in signal.put}
+    assert told == {("PodScheduled", "False", reason)}
+    cluster.tell(found)
+    assert cluster.signals() == []
 
 
 def test_it_is_taken_back_when_it_is_no_longer_so():

@@ -264,6 +264,25 @@ def check_pods(pods: Sequence[Document], groups: Sequence[Document] | None, conf
         yield Finding("pending pods", OK, f"{plural(len(ours), 'pod')} of ours waiting, each in a gang")
 
 
+def check_strangers(pods: Sequence[Document], config: Config) -> Iterator[Finding]:
+    """Pods that wait for a scheduler of which nothing can be seen: it placed nobody, and told none of them anything."""
+    waiting: dict[str, list[str]] = {}
+    seen = set(config.scheduler_names)
+    for pod in pods:
+        name = str(part(pod, "spec").get("schedulerName") or "default-scheduler")
+        told = {one.get("type") for one in part(pod, "status", "conditions") or ()}
+        if part(pod, "spec").get("nodeName") or "PodScheduled" in told:
+            seen.add(name)
+        elif part(pod, "status").get("phase") not in ("Succeeded", "Failed"):
+            waiting.setdefault(name, []).append(full_name(pod))
+    for name, pods_of in sorted(waiting.items()):
+        if name not in seen:
+            says = f"{named(pods_of, 'pod')} of scheduler {name}, which seems not to run here"
+            ours = config.scheduler_names[0]
+            hint = f"muster leaves them alone: if they are meant for it, set spec.schedulerName to {ours}"
+            yield Finding("pending pods", WARN, says, hint)
+
+
 def _waiting(pods: Sequence[Document], config: Config) -> list[Document]:
     """Pods of ours that are on no node yet."""
     return [
@@ -310,12 +329,12 @@ def kinds_waiting(pods: Sequence[Document], config: Config) -> Iterator[Needed]:
 
 
 class Surroundings(NamedTuple):
-    """What could tell of other schedulers: names of CRDs, pods, Leases; and the namespace that is ours."""
+    """What could tell of other schedulers: names of CRDs, pods, Leases; and the namespaces that are ours."""
 
     definitions: Iterable[str]
     pods: Sequence[Document]
     leases: Sequence[Document]
-    own: str
+    own: Collection[str]
 
 
 def check_others(around: Surroundings, config: Config, now: datetime) -> Iterator[Finding]:
@@ -323,12 +342,12 @@ def check_others(around: Surroundings, config: Config, now: datetime) -> Iterato
     rivals = {}
     for pod in around.pods:
         said = _SCHEDULER_NAME.search(" ".join(_arguments(pod)))
-        running = part(pod, "status").get("phase") == "Running" and name_of(pod)[1] != around.own
+        running = part(pod, "status").get("phase") == "Running" and name_of(pod)[1] not in around.own
         if said and running and said[1] in config.scheduler_names:
             rivals[f"pod {full_name(pod)}"] = said[1]
     for lease in around.leases:
         name, namespace = name_of(lease)
-        held = namespace != around.own and check_lease(lease, name, now).state == OK
+        held = namespace not in around.own and check_lease(lease, name, now).state == OK
         if held and name in config.scheduler_names:
             rivals[f"{part(lease, 'spec').get('holderIdentity')} with Lease {namespace}/{name}"] = name
     if rivals:

@@ -9,7 +9,10 @@ from typing import Self
 
 from muster.embedded.identity import NAME
 from muster.errors import UsageError
-from muster.kube.kubeconfig import load
+from muster.kube.kubeconfig import Kubeconfig, load
+
+# Where kubeconfigs are put unless somebody says otherwise: the only folder that is made.
+FOLDER = "~/.muster"
 
 
 class Claim:
@@ -21,10 +24,12 @@ class Claim:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if path.parent == Path(FOLDER).expanduser():
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            hint = "name another file with --kubeconfig"
+            missing = f"make the folder {path.parent} first, or " if isinstance(error, FileNotFoundError) else ""
+            hint = f"{missing}name another file with --kubeconfig"
             raise UsageError(f"can't write the kubeconfig {path}: {error.strerror}", hint) from None
         try:
             self._lock()
@@ -58,16 +63,23 @@ class Claim:
         status = os.fstat(self._handle)
         if stat.S_ISREG(status.st_mode) and status.st_size == 0:
             return
-        if not stat.S_ISREG(status.st_mode) or not self._is_ours():
+        found = self._read() if stat.S_ISREG(status.st_mode) else None
+        if found is None or NAME not in {*found.clusters, *found.users, *found.contexts}:
             hint = "name a file that does not exist yet with --kubeconfig"
             raise UsageError(f"{self.path} is there already, and no playground wrote it", hint)
+        if list(found.clusters) != [NAME]:
+            # Somebody used `kubectl config`: what was added would be lost.
+            others = ", ".join(name for name in found.clusters if name != NAME) or "none any more"
+            hint = f"mv {short(self.path)} elsewhere if you need it, else rm it; or name another file with --kubeconfig"
+            raise UsageError(
+                f"{self.path} was changed since a playground wrote it (clusters beside its own: {others})", hint
+            )
 
-    def _is_ours(self) -> bool:
+    def _read(self) -> Kubeconfig | None:
         try:
-            found = load(self.path)
+            return load(self.path)
         except UsageError:
-            return False
-        return found is not None and list(found.clusters) == [NAME]
+            return None
 
 
 def short(path: Path) -> str:

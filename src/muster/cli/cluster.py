@@ -14,6 +14,7 @@ from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Node, Pod
 from muster.api.documents import Problem
+from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD_GROUP, Kind, kind_of, read_core, read_object
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
@@ -106,6 +107,8 @@ def load(
             sources, told, lookup, coming, home = _live(server, config, coming)
         else:
             sources = read_objects(names, config.input)
+        coming, assumed = _with_pods(coming, config, sources)
+        told = [*told, *assumed]
         given = len(sources)
         sources += coming
         judged = check_all([one for one in sources if not _is_one_of_many(one)], config, strict=strict)
@@ -115,17 +118,66 @@ def load(
         grouped = _group(world, sources, judged, config, lookup)
         if before is not None:
             _group(before, sources[:given], judged, config, lookup)
-    pods = {name_of(source.value)[::-1] for source in coming if _is_one_of_many(source)}
-    added = reading.added | {(pod.namespace, pod.pod_group) for pod in grouped.pods if pod[:2] in pods}
     notes = (*told, *_about_input(reading), *_about_groups(grouped))
     loaded = Loaded(
-        *(config, world, reading.checked, notes, frozenset(added)),
+        *(config, world, reading.checked, notes, _gangs_added(coming, reading, grouped)),
         owners=grouped.kinds,
         before=before,
         place=CLUSTER if live else INPUT,
         home=home,
     )
     return assume(loaded, what_if)
+
+
+def come_too(loaded: Loaded, coming: Sequence[Source], interfaces: Sequence[ResourceInterface] = ()) -> Loaded:
+    """What if these came too, as with --add, to a cluster that is loaded already and stays as it is: it becomes the one
+    before. `interfaces` are those of users that are there.
+    """
+    there, config = loaded.world, loaded.config
+    known: dict[str, Mapping[str, Any]] = {
+        "Topology": there.topologies,
+        "Queue": there.queues,
+        "PriorityClass": there.priority_classes,
+    }
+    world = there.copy()
+    coming, assumed = _with_pods(coming, config, world=there)
+    judged = check_all([one for one in coming if not _is_one_of_many(one)], config, strict=True, there=known)
+    reading = _Reading(world, None, judged)
+    for source in coming:
+        reading.take(source, added=True)
+    grouped = _group(world, coming, judged, config, interfaces=interfaces)
+    loaded = replace(
+        loaded,
+        world=world,
+        checked=reading.checked,
+        notes=(*assumed, *_about_input(reading), *_about_groups(grouped)),
+        added=_gangs_added(coming, reading, grouped),
+        owners=grouped.kinds,
+        before=there,
+    )
+    before = set(_remarks(there, loaded.place))
+    loaded = assume(loaded, WhatIf())
+    # What there is to say without them, too, is nothing new.
+    return replace(loaded, notes=[note for note in loaded.notes if note not in before])
+
+
+def _with_pods(
+    coming: Sequence[Source], config: Config, given: Sequence[Source] = (), world: World | None = None
+) -> tuple[list[Source], list[str]]:
+    """What comes, with the pods that controllers would make of it, and notes about that."""
+    if not coming:
+        return [], []
+    # Only who assumes something waits for the controllers.
+    from muster.cli.making import owners_in, owners_of, with_pods
+
+    owned = owners_of(world) if world is not None else owners_in(one.value for one in given)
+    return with_pods(coming, frozenset(owned), config.scheduler_names)
+
+
+def _gangs_added(coming: Sequence[Source], reading: "_Reading", grouped: Grouping) -> frozenset[Key]:
+    """The gangs that came, or got pods."""
+    pods = {name_of(source.value)[::-1] for source in coming if _is_one_of_many(source)}
+    return frozenset(reading.added | {(pod.namespace, pod.pod_group) for pod in grouped.pods if pod[:2] in pods})
 
 
 class _Live(NamedTuple):
@@ -156,6 +208,7 @@ def _group(
     judged: Sequence[Checked],
     config: Config,
     lookup: NewLookup | None = None,
+    interfaces: Sequence[ResourceInterface] = (),
 ) -> Grouping:
     """Gives a gang to the pods of ours that have none (SPEC §9)."""
     alone = {
@@ -165,7 +218,8 @@ def _group(
     }
     if not alone:
         return NOTHING
-    found = groupable(sources, judged, config, only=alone, lookup=lookup() if lookup else None).group()
+    lookups = lookup() if lookup else None
+    found = groupable(sources, judged, config, only=alone, lookup=lookups, interfaces=interfaces).group()
     for made in found.groups:
         if made.changed:
             world.apply(read_object(made.document, POD_GROUP, strict=False)[0])

@@ -25,6 +25,7 @@ from muster.cli.checkup import (
     check_objects,
     check_others,
     check_pods,
+    check_strangers,
     check_topology,
     check_webhook,
     kinds_read,
@@ -46,7 +47,7 @@ from muster.kube.client import Client
 from muster.kube.connection import Connection
 from muster.kube.discovery import Discovery
 from muster.kube.resources import LEASE, Resource
-from muster.kube.rights import GROUPER, LEASE_NAME, READ, RIGHTS, WORKLOADS, Ask, Right, asks
+from muster.kube.rights import GROUPER, LEASE_NAME, PAGE, READ, RIGHTS, WORKLOADS, Ask, Right, asks
 
 _STYLES: dict[str, dict[str, Any]] = {OK: {"fg": "green"}, WARN: {"fg": "yellow"}, FAIL: {"fg": "red"}}
 # The first with ValidatingAdmissionPolicies, which the manifests have.
@@ -73,11 +74,12 @@ Lists = Mapping[Kind, list[Source] | ApiError]
 
 
 class Patient(NamedTuple):
-    """What is examined: a cluster, with whose rights, and where muster is."""
+    """What is examined: a cluster, with whose rights, and where muster and its Lease are."""
 
     client: Client
     config: Config
     namespace: str
+    lease_namespace: str
     # `NAMESPACE/NAME` of a service account; nothing: whoever asks.
     account: str = ""
 
@@ -85,6 +87,9 @@ class Patient(NamedTuple):
 @click.command(epilog="Example: muster doctor --as-service-account muster-system/muster")
 @click.option(
     "-n", "--namespace", metavar="NAME", default="muster-system", show_default=True, help="The namespace of muster."
+)
+@click.option(
+    "--lease-namespace", metavar="NAMESPACE", default="", help="Where the Lease is. Default: the namespace of muster."
 )
 @click.option(
     "--as-service-account", "account", metavar="NS/NAME", default="", help="Check its rights instead of your own."
@@ -96,6 +101,7 @@ class Patient(NamedTuple):
 def doctor(
     ctx: click.Context,
     namespace: str,
+    lease_namespace: str,
     account: str,
     server: Server,
     form: str,
@@ -111,7 +117,8 @@ def doctor(
     config = load_config(config_file, flags).config
     if account and (account.count("/") != 1 or not all(account.split("/"))):
         raise UsageError(f"--as-service-account {account} is no service account", "write it as NAMESPACE/NAME")
-    findings = asyncio.run(_examine(connected(server, ""), config, namespace, account))
+    where = namespace, lease_namespace or namespace
+    findings = asyncio.run(_examine(connected(server, ""), config, where, account))
     if form in (JSON, YAML):
         say_data([finding._asdict() for finding in findings], form)
     else:
@@ -142,10 +149,10 @@ def _tell_outcome(findings: Sequence[Finding], server: Server) -> None:
     tell(f"next: {again}")
 
 
-async def _examine(connection: Connection, config: Config, namespace: str, account: str) -> list[Finding]:
+async def _examine(connection: Connection, config: Config, where: tuple[str, str], account: str) -> list[Finding]:
     """All findings. When the server can't be asked at all, only that."""
     async with open_client(connection) as client:
-        patient = Patient(client, config, namespace, account)
+        patient = Patient(client, config, *where, account)
         findings = [await _server(client)]
         if findings[0].state != FAIL:
             findings.append(await _credentials(client))
@@ -261,9 +268,10 @@ def _unknown(check: str, error: ApiError) -> Finding:
 async def _rights(patient: Patient, catalog: Sequence[Right], lists: Lists) -> list[Finding]:
     """One finding for all that is there, one for each resource where something lacks."""
     who = f"service account {patient.account}" if patient.account else "you"
-    known = (*RIGHTS, *WORKLOADS, *catalog)
+    shows = PAGE if patient.config.page.enabled == "always" else ()
+    known = (*RIGHTS, *shows, *WORKLOADS, *catalog)
     further = await _further(patient, lists, {right.title for right in known if set(READ) <= set(right.verbs)})
-    wanted = [(right, ask) for right in (*known, *further) for ask in asks(right, patient.namespace)]
+    wanted = [(right, ask) for right in (*known, *further) for ask in asks(right, patient.lease_namespace)]
     try:
         allowed = await together(_may(patient, ask) for _, ask in wanted)
     except ApiError as error:
@@ -345,8 +353,9 @@ async def _objects(patient: Patient, found: Lists, installed: Collection[str]) -
     findings += check_objects(check_all(ours, patient.config, strict=False), kinds_read, patient.config)
     if pods is not None:
         findings += check_pods(pods, groups, patient.config)
+        findings += check_strangers(pods, patient.config)
     leases = await _leases(patient.client)
-    around = Surroundings(installed, pods or (), leases, patient.namespace)
+    around = Surroundings(installed, pods or (), leases, (patient.namespace, patient.lease_namespace))
     findings += check_others(around, patient.config, datetime.now(UTC))
     return findings
 
@@ -436,9 +445,9 @@ async def _ready(client: Client, service: Document) -> int | None:
 
 
 async def _leader(patient: Patient) -> list[Finding]:
-    name = f"{patient.namespace}/{LEASE_NAME}"
+    name = f"{patient.lease_namespace}/{LEASE_NAME}"
     try:
-        lease = await patient.client.get(LEASE, patient.namespace, LEASE_NAME)
+        lease = await patient.client.get(LEASE, patient.lease_namespace, LEASE_NAME)
     except NotFound:
         lease = None
     except Forbidden as error:

@@ -13,6 +13,7 @@ from muster.cli.options import Server, input_flags, load_config, with_cluster, w
 from muster.cli.plan import moment_of
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, sayable, signs, tell
 from muster.cli.tables import share_cells
+from muster.config import Config
 from muster.decisions.amounts import listed, ordinal
 from muster.decisions.explanation import Explanation, Leaving, document_of
 from muster.decisions.explanation import explain as put_together
@@ -25,7 +26,7 @@ from muster.plan.raises import raises
 from muster.plan.remedies import remedies
 from muster.snapshot.arrays import Snapshot
 from muster.snapshot.queues import CHARGES
-from muster.snapshot.world import State
+from muster.snapshot.world import Key, State, World
 
 _STYLES: dict[Verdict, dict[str, Any]] = {
     Verdict.PLACED: {"fg": "green"},
@@ -71,8 +72,7 @@ def explain(
     found, made = look_at(name, loaded, moment_of(now))
     status = loaded.world.groups[found.gang.key].status
     if form in (JSON, YAML):
-        decided = {"decision": status.decision} if status.decision else {}
-        say_data({**document_of(found, made.snapshot), **decided}, form)
+        say_data(document_with(found, made, status.decision), form)
     else:
         for line in lines_of(found, made):
             say(line.text, **line.style)
@@ -90,22 +90,32 @@ def explain(
     ctx.exit(0 if found.outcome.verdict is Verdict.PLACED else 1)
 
 
+def document_with(found: Explanation, made: Plan, decision: str) -> dict[str, Any]:
+    """The explanation as data, with the name of the decision that the gang was told last, if it was told any."""
+    return {**document_of(found, made.snapshot), **({"decision": decision} if decision else {})}
+
+
 def look_at(name: str, loaded: Loaded, now_ns: int) -> tuple[Explanation, Plan]:
     """All that there is to say about one gang, and the cycle that it is about. Raises UsageError: no such gang."""
     key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home, loaded.world.members)
     made = run_cycle(loaded, now_ns)
+    return explained(key, made, loaded.config, leaving_in(loaded.world)), made
+
+
+def explained(key: Key, made: Plan, config: Config, leaving: Sequence[Leaving] = ()) -> Explanation:
+    """All that there is to say about a gang of a cycle, with changes that were tried."""
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
-    policy = policy_of(loaded.config)
+    policy = policy_of(config)
     units = tuple(BASE_UNITS[charge] for charge in CHARGES)
     tried = remedies(made, number, policy), raises(made, number, policy, units)
-    return put_together(made, number, tried[0], _leaving(loaded), tried[1]), made
+    return put_together(made, number, tried[0], leaving, tried[1])
 
 
-def _leaving(loaded: Loaded) -> list[Leaving]:
+def leaving_in(world: World) -> list[Leaving]:
     """The pods that terminate, by name: a snapshot only has the sum of what they hold."""
     return [
         Leaving("/".join(key), facts.pod.spec.node_name, frozenset(facts.request))
-        for key, facts in loaded.world.pods.items()
+        for key, facts in world.pods.items()
         if facts.state is State.TERMINATING
     ]
 

@@ -1,5 +1,6 @@
 """What `-f` names becomes documents and objects: files, folders and standard input. Nothing is fetched."""
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,14 @@ def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
             found.extend(_taken_apart(file, document, limits.max_documents))
     if not found:
         raise UsageError(f"no objects in {', '.join(names[:5])}", "a file holds YAML or JSON documents")
+    return found
+
+
+def objects_in(text: bytes, limits: Limits, name: str) -> list[Source]:
+    """All objects of a text that is no file. Raises UnreadableInput when it is none, UsageError when nothing is."""
+    found = [one for document in read(text, limits) for one in _taken_apart(name, document, limits.max_documents)]
+    if not found:
+        raise UsageError(f"no objects in {name}", "it holds YAML or JSON documents")
     return found
 
 
@@ -82,6 +91,18 @@ def _documents(file: str, limits: Limits) -> list[Document]:
         return [Document(1, 1, None, [Problem("", error.message, error.hint)], [], "")]
 
 
+def beginning_of(file: str, size: int = 512) -> bytes:
+    """The first bytes of a file, which are read again later; nothing when it can't be read."""
+    if file == STDIN:
+        stream = sys.stdin.buffer if sys.stdin else None
+        return stream.peek(size)[:size] if isinstance(stream, io.BufferedReader) else b""
+    try:
+        with open(file, "rb") as stream:
+            return stream.read(size)
+    except (OSError, ValueError):
+        return b""
+
+
 def read_bytes(file: str, limits: Limits) -> bytes:
     """At most one byte more than the limit, which is enough to see that there are too many."""
     most = limits.max_file_bytes + 1
@@ -93,6 +114,29 @@ def read_bytes(file: str, limits: Limits) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"can't read {file}: {reason}", "check the name, or use - for standard input") from None
+
+
+def check_writable(file: str) -> None:
+    """Before anything is done whose outcome is to be written: raises UsageError when it can't be. Touches nothing."""
+    path = Path(file)
+    there = path if path.exists() else path.parent
+    if path.is_dir():
+        reason = "it is a folder"
+    elif not there.exists():
+        reason = f"there is no folder {path.parent}"
+    elif not os.access(there, os.W_OK):
+        reason = "permission denied"
+    else:
+        return
+    raise UsageError(f"can't write {file}: {reason}", "name another file")
+
+
+def write_text(file: str, text: str) -> None:
+    """Raises UsageError when it can't be written."""
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"can't write {file}: {error.strerror}", "name another file") from None
 
 
 def _taken_apart(file: str, document: Document, most: int) -> Iterator[Source]:

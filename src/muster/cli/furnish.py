@@ -30,6 +30,10 @@ class Furnisher:
     def __init__(self, server: Server) -> None:
         self._send = Caller(server, "muster").send
 
+    def is_new(self) -> bool:
+        """Whether nothing was ever installed here: a cluster that is kept has what its users left of it."""
+        return not self._send("GET", _DEFINITIONS)[1]["items"]
+
     def install(self, namespace: str, queue: str) -> None:
         """What `muster manifests` would install, as far as it means anything here: nobody runs a Deployment."""
         pieces = installation(Wishes(namespace=namespace, queue=queue))
@@ -39,8 +43,7 @@ class Furnisher:
         for one in (piece.document for piece in pieces if piece.part == "queue"):
             self._create(_QUEUES, one)
         for name, value in BUILT_IN_PRIORITIES.items():
-            if not name.startswith("system-"):
-                self._create(_CLASSES, _priority_class(name, value))
+            self._create(_CLASSES, _priority_class(name, value))
         # Whoever held the Lease spoke to a server that is gone: nobody has to wait until it lapses.
         self._send("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE_NAME}")
 

@@ -43,8 +43,10 @@ def groupable(
     only: Set[Key] | None = None,
     explain: bool = False,
     lookup: Objects | None = None,
+    interfaces: Sequence[ResourceInterface] = (),
 ) -> Groupable:
-    """Sorts what was read; `checked` holds the interfaces. Without `only`, pods that name no scheduler are ours too.
+    """Sorts what was read; `checked` holds the interfaces, beside those that are known already. Without `only`, pods
+    that name no scheduler are ours too.
 
     A `lookup` that is given takes the documents and may know of more.
     """
@@ -66,7 +68,7 @@ def groupable(
             existing[namespace, name] = document
     context = context_of(sources, config)
     grouper = Grouper(
-        _registry(checked, config),
+        _registry(checked, config, interfaces),
         lookup,
         classes=context.priority_classes,
         default_queue=config.default_queue,
@@ -77,9 +79,10 @@ def groupable(
     return Groupable(grouper, pods, existing, workloads, strangers)
 
 
-def _registry(checked: Sequence[Checked], config: Config) -> Registry:
-    """The catalog and the interfaces among the objects that were judged."""
-    found: list[ResourceInterface] = []
+def _registry(checked: Sequence[Checked], config: Config, known: Sequence[ResourceInterface] = ()) -> Registry:
+    """The catalog, and the interfaces that are known or among the objects that were judged."""
+    named = {one.name for one in checked if one.judgement.kind is RESOURCE_INTERFACE}
+    found = [one for one in known if one.metadata.name not in named]
     wrong: dict[str, str] = {}
     for one in checked:
         if one.judgement.kind is RESOURCE_INTERFACE and isinstance(one.judgement.object, ResourceInterface):

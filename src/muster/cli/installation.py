@@ -19,6 +19,7 @@ from muster.cli.roles import (
     WEBHOOK_NAME,
     Document,
     access,
+    page_access,
     pod_guard,
     user_name,
     user_roles,
@@ -37,6 +38,8 @@ WEBHOOK_SECRET = "muster-webhook"  # noqa: S105 (a name, not a secret)
 WEBHOOK_PATH = "/validate"
 WEBHOOK_PORT = 9443
 HTTP_PORT = 8080
+PAGE_SERVICE = "muster-page"
+PAGE_PORT = 8420
 CONFIG_FOLDER = "/etc/muster"
 CONFIG_FILE = "muster.yaml"
 CERTIFICATE_FOLDER = "/var/run/muster/webhook"
@@ -65,6 +68,8 @@ class Wishes(NamedTuple):
     without: frozenset[str] = frozenset()
     service_monitor: bool = False
     cert_manager: bool = False
+    # Whether the page is served: on or off.
+    page: str = "off"
 
 
 class Piece(NamedTuple):
@@ -94,6 +99,9 @@ def _pieces(wishes: Wishes) -> Iterator[Piece]:
         yield Piece("user-roles", _labelled(document))
     yield Piece("", _labelled(_config_map(wishes)))
     yield Piece("", _labelled(_service(wishes, NAME, "http", HTTP_PORT)))
+    if wishes.page != "off":
+        for document in _page(wishes):
+            yield Piece("page", _labelled(document))
     yield Piece("", _labelled(_deployment(wishes)))
     yield Piece("budget", _labelled(_budget(wishes)))
     if wishes.service_monitor:
@@ -213,7 +221,7 @@ def _container(wishes: Wishes) -> Document:
         "image": wishes.image,
         "imagePullPolicy": "IfNotPresent",
         # Kubernetes puts the variable's value in.
-        "args": ["run", "--lease-namespace", "$(POD_NAMESPACE)"],
+        "args": ["run", "--lease-namespace", "$(POD_NAMESPACE)", "--page", wishes.page],
         "env": [
             {"name": "MUSTER_CONFIG", "value": f"{CONFIG_FOLDER}/{CONFIG_FILE}"},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
@@ -271,6 +279,17 @@ def _queue(wishes: Wishes) -> Document:
     unlimited: Mapping[str, Any] = {"quota": UNLIMITED, "limit": UNLIMITED, "overQuotaWeight": 1}
     spec = {"resources": dict.fromkeys(BASE_UNITS, unlimited)}
     return {"apiVersion": QUEUE.api_version, "kind": QUEUE.name, "metadata": {"name": wishes.queue}, "spec": spec}
+
+
+def _page(wishes: Wishes) -> Iterator[Document]:
+    """The page's own Service, and the rights to know who looks. Each replica has a history of its own: whoever looks
+    stays with one.
+    """
+    if "rbac" not in wishes.without:
+        yield from page_access(wishes.namespace)
+    port = {"name": "page", "port": PAGE_PORT, "targetPort": PAGE_PORT, "protocol": "TCP"}
+    spec = {"type": "ClusterIP", "selector": _SELECTOR, "ports": [port], "sessionAffinity": "ClientIP"}
+    yield {"apiVersion": "v1", "kind": "Service", "metadata": _named(wishes, PAGE_SERVICE), "spec": spec}
 
 
 def _webhook(wishes: Wishes) -> Iterator[Document]:

@@ -39,9 +39,18 @@ class Checked(NamedTuple):
         return f"{kind.name} {self.namespace + '/' if kind.namespaced else ''}{self.name or '(no name)'}"
 
 
-def check_all(sources: Sequence[Source], config: Config, *, strict: bool, old: Sequence[Source] = ()) -> list[Checked]:
-    """Judges every object, knowing the others; as a change of the object of the same name in `old`, if there is one."""
-    context = context_of(sources, config)
+def check_all(
+    sources: Sequence[Source],
+    config: Config,
+    *,
+    strict: bool,
+    old: Sequence[Source] = (),
+    there: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Checked]:
+    """Judges every object, knowing the others and what is `there` (objects by kind and name); as a change of the object
+    of the same name in `old`, if there is one.
+    """
+    context = context_of(sources, config, there)
     before = {key: source.value for source in old if (key := identity_of(source.value)) is not None}
     seen: dict[tuple[str, str, str], Source] = {}
     checked = []
@@ -88,14 +97,21 @@ def _doubts(source: Source, judgement: Judgement) -> list[Violation]:
     return [Violation(ERROR, *doubt[:3]) for doubt in source.doubts if doubt.path not in told]
 
 
-def context_of(sources: Sequence[Source], config: Config) -> Context:
-    """What the input itself tells about the cluster. Without any Queue every queue exists; the same for Topologies."""
+def context_of(
+    sources: Sequence[Source], config: Config, there: Mapping[str, Mapping[str, Any]] | None = None
+) -> Context:
+    """What the input itself tells about the cluster, and what is `there` besides. Without any Queue every queue exists;
+    the same for Topologies.
+    """
     found: dict[str, dict[str, Any]] = {}
     for source in sources:
         kind = kind_of(source.value)
         if isinstance(kind, Kind) and (kind in (TOPOLOGY, QUEUE) or kind.name == "PriorityClass"):
             read, _ = read_object(source.value, kind, strict=False)
             found.setdefault(kind.name, {}).setdefault(read.metadata.name, read)
+    for name, objects in (there or {}).items():
+        if objects:
+            found[name] = {**objects, **found.get(name, {})}
     return Context(
         topologies=found.get("Topology"),
         queues=found.get("Queue"),

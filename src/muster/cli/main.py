@@ -30,6 +30,7 @@ _COMMANDS = {
         "muster.cli.simulate:simulate",
         "play the whole system over simulated time: a story told, or thousands of seeds searched for a broken promise",
     ),
+    "ui": ("muster.cli.ui:ui", "show a cluster, or files, as a page: what runs where, what waits, why, and what if"),
     "demo": ("muster.cli.demo:demo", "see muster at work on a cluster of its own: nothing else is needed"),
     "run": ("muster.cli.run:run", "schedule gangs on a cluster until stopped"),
     "crds": ("muster.cli.install:crds", "print the CustomResourceDefinitions to install"),

@@ -77,6 +77,7 @@ def manifests(
             without=_parts(without),
             service_monitor=service_monitor,
             cert_manager=cert_manager,
+            page="on" if loaded.config.page.enabled == "always" else "off",
         )
     )
     if folder is not None:

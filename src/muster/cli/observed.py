@@ -18,6 +18,7 @@ from muster.errors import Call
 from muster.kube.client import Client
 from muster.kube.lease import Election
 from muster.kube.rights import LEASE_NAME
+from muster.plan.outcome import Plan
 from muster.serve.metrics import Observer, observe_call, observe_loop
 from muster.telemetry import Log, Metrics
 
@@ -38,11 +39,14 @@ class Observed:
     """A process with what counts and looks at it. Without a `namespace` for the Lease it does not ask for one."""
 
     def __init__(self, client: Client, config: Config, namespace: str, *, log: Log, metrics: Metrics) -> None:
-        self._client, self._metrics, self._log = client, metrics, log
+        self.client, self._metrics, self._log = client, metrics, log
         # Another name for each process: names of hosts and numbers of processes come again.
         name = secrets.token_hex(4)
         identity = f"{socket.gethostname()}_{name}"
         self._observer = Observer(metrics, client.clock)
+        # Who else is told of each plan; and whether somebody wants to see plans while another one leads.
+        self.shows: Callable[[Plan], None] = lambda _: None
+        self.looks_on: Callable[[], bool] = lambda: False
         self.process = Process(
             client,
             setup_of(config),
@@ -51,9 +55,19 @@ class Observed:
             election=Election(client, namespace, LEASE_NAME, identity) if namespace else None,
             log=log,
             metrics=metrics,
-            planned=self._observer.planned,
+            planned=self._planned,
+            looks_on=self._looks_on,
         )
         client.observe = self._observe
+
+    def _looks_on(self) -> bool:
+        return self.looks_on()
+
+    def _planned(self, plan: Plan) -> None:
+        if self.process.scheduler.decision:
+            # Only what is acted on counts.
+            self._observer.planned(plan)
+        self.shows(plan)
 
     def _observe(self, call: Call, status: int, seconds: float) -> None:
         observe_call(self._metrics, call, status, seconds)
@@ -63,12 +77,12 @@ class Observed:
     def stuck(self) -> str:
         """For the liveness check: a cycle that does not end."""
         began_s = self.process.work.cycle_began_s
-        lasted_s = 0.0 if began_s is None else self._client.clock.now_s() - began_s
+        lasted_s = 0.0 if began_s is None else self.client.clock.now_s() - began_s
         return f"a cycle has been under way for {lasted_s:.0f} s" if lasted_s > STUCK_S else ""
 
     async def run(self, stop: asyncio.Event, beside: Iterable[Beside] = ()) -> Ended:
         """Everything, until it is to stop or something ends; how it ended is in the log."""
-        observing = (self._observer.run, lambda: observe_loop(self._metrics, self._client.clock))
+        observing = (self._observer.run, lambda: observe_loop(self._metrics, self.client.clock))
         ended = await self.process.run(stop, [*observing, *beside])
         for one in ended.defects:
             if os.environ.get(TRACEBACK_VARIABLE):

@@ -46,6 +46,7 @@ _MOST_WRONG = 50
 @click.option("--without", metavar="GANG", multiple=True, help="What if this gang were not there? Can be repeated.")
 @click.option("--now", metavar="TIME", help="The time of the cycle, as 2026-01-31T12:00:00Z. Default: now.")
 @click.option("--actions", metavar="LIST", default=",".join(ACTIONS), show_default=True, help="What the cycle may do.")
+@click.option("--html", metavar="FILE", help="Also write it as one page, the map and the reasons, for a browser.")
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
 @with_output(TABLE, JSON, YAML, NAME, WIDE)
 @with_cluster
@@ -60,6 +61,7 @@ def plan(
     without: Sequence[str],
     now: str | None,
     actions: str,
+    html: str | None,
     lenient: bool,
     form: str,
     config_file: str | None,
@@ -73,7 +75,7 @@ def plan(
     something in the input can't be read. An invalid PodGroup is held and stops nobody else. --drain cordons a node and
     lets its pods wait again; --without takes a gang (NAMESPACE/NAME) and its pods out. With any of the three, what it
     means for the other gangs is told too. With -o name: the pods that are bound, as pod/NAMESPACE/NAME; with -o wide:
-    every tree node, and every queue.
+    every tree node, and every queue. With --html: also a page that needs no server and fetches nothing.
     """
     config = load_config(config_file, flags).config
     chosen, moment, what_if = actions_of(actions), moment_of(now), WhatIf(add, drain, without)
@@ -83,6 +85,8 @@ def plan(
     show(made, loaded, form, changes)
     if Action.ALLOCATE not in chosen:
         tell(f"note: no free room is given away, because {Action.ALLOCATE} is not among the actions")
+    if html:
+        _freeze(html, made, loaded, input_flags(names, server), what_if, _how(actions, now))
     if form in (TABLE, WIDE):
         more = "json" if form == WIDE else "wide"
         tell(f"next: {_next(made, input_flags(names, server), what_if, more, _how(actions, now))}")
@@ -200,6 +204,21 @@ def _tell_summary(made: Plan, decisions: Sequence[Decision]) -> None:
         f"{plural(len(made.outcomes), 'gang')}{': ' + said if said else ''}; {plural(kinds[Bind], 'pod')} bound, "
         f"{kinds[Nominate]:,} nominated, {kinds[Evict]:,} evicted{f' ({by_action})' if by_action else ''}"
     )
+
+
+def _freeze(file: str, made: Plan, loaded: Loaded, files: str, what_if: WhatIf, how: str) -> None:
+    """The page, with commands that say the same."""
+    from muster.cli.freezing import freeze
+
+    added = " ".join(filter(None, (files, _flags("--add", what_if.add))))
+    more = (_flags("--drain", what_if.drain), _flags("--without", what_if.without), how)
+    again = " ".join(filter(None, ("muster plan", added, *more)))
+
+    def explain(name: str) -> str:
+        # `muster explain` knows nothing of the other assumptions.
+        return again if any(more) else " ".join(filter(None, ("muster explain", shlex.quote(name), added)))
+
+    freeze(file, made, loaded, again, explain)
 
 
 def _how(actions: str, now: str | None) -> str:

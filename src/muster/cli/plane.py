@@ -32,11 +32,13 @@ from muster.kube.client import Client
 from muster.kube.connection import Connection, Tls
 from muster.kube.credentials import Credentials, Fixed, KeyPair, Secret
 from muster.kube.kubeconfig import connect
-from muster.serve.admitting import Admitting
-from muster.serve.webhook import Webhook
+from muster.serve.webhook.admitting import Admitting
+from muster.serve.webhook.answers import Webhook
 from muster.snapshot.world import World
 from muster.telemetry import Log, Metrics
 
+# Of a cluster that is new, when nobody says how many: a cluster without nodes shows nothing.
+NODES = 8
 # Pods of a node that was deleted go so much later, as on a real cluster.
 _ORPHANS_S = 40.0
 # What admission looks at beside the object itself.
@@ -46,8 +48,8 @@ _KNOWN = (QUEUE, TOPOLOGY, *(kind for kind in CORE_KINDS if kind.plural == "prio
 class Plane:
     """`async with Plane(...)`: the API server listens on loopback, and its kubeconfig is written.
 
-    `nodes` are made when there are none. `namespace` is where muster's Lease is. `act` is to be run beside whatever
-    else runs: without it bound pods do not start, and Jobs make no pods.
+    `nodes` are made when there are none; None: the usual ones, when the cluster is new. `namespace` is where muster's
+    Lease is. `act` is to be run beside whatever else runs: without it bound pods do not start, and Jobs make no pods.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Plane:
         kubeconfig: Path,
         data: Path | None = None,
         port: int = 0,
-        nodes: int = 0,
+        nodes: int | None = 0,
         namespace: str = NAMESPACE,
         log: Log,
         metrics: Metrics,
@@ -99,8 +101,10 @@ class Plane:
             reviews=[self._admitting(store)],
         )
         furnisher = Furnisher(self.server)
+        usual = NODES if furnisher.is_new() else 0
+        # The nodes first: a start that was cut short before is as if there was none.
+        self.nodes_before = furnisher.add_nodes(usual if self._nodes is None else self._nodes)
         furnisher.install(self._namespace, self._config.default_queue)
-        self.nodes_before = furnisher.add_nodes(self._nodes)
         self._serving = Serving(self.server, port=self._port, log=self._log)
         try:
             await self._stack.enter_async_context(self._serving)

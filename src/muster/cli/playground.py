@@ -19,11 +19,10 @@ from muster.kube.client import Client
 from muster.telemetry import Log, Metrics
 
 DEFAULT = "~/.muster/kubeconfig"
-NODES = 8
 
 
 class Wishes(NamedTuple):
-    """What `muster run --embedded` is asked for. `nodes` are made when there are none."""
+    """What `muster run --embedded` is asked for. `nodes` are made when there are none; None: when it is new."""
 
     kubeconfig: str = DEFAULT
     data: str | None = None
@@ -40,7 +39,7 @@ async def embedded_place(config: Config, wishes: Wishes, log: Log, metrics: Metr
         kubeconfig=Path(wishes.kubeconfig).expanduser().absolute(),
         data=None if wishes.data is None else Path(wishes.data).expanduser().absolute(),
         port=wishes.port,
-        nodes=NODES if wishes.nodes is None else wishes.nodes,
+        nodes=wishes.nodes,
         namespace=wishes.namespace,
         log=log,
         metrics=metrics,
@@ -84,7 +83,7 @@ class Playground:
         self.server: Server
         # Whoever has the kubeconfig may do everything; muster has a client of its own.
         self.client: Client
-        self._observed: Observed
+        self.observed: Observed
 
     async def __aenter__(self) -> Self:
         try:
@@ -92,7 +91,7 @@ class Playground:
             self.url, self.server = self._plane.url, self._plane.server
             self.client = await self._stack.enter_async_context(self._plane.admin())
             own = await self._stack.enter_async_context(self._plane.muster())
-            self._observed = Observed(own, self._config, NAMESPACE, log=self._log, metrics=self._metrics)
+            self.observed = Observed(own, self._config, NAMESPACE, log=self._log, metrics=self._metrics)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -104,8 +103,8 @@ class Playground:
     @property
     def process(self) -> Process:
         """The muster process."""
-        return self._observed.process
+        return self.observed.process
 
     async def run(self, stop: asyncio.Event, beside: Iterable[Beside] = ()) -> Ended:
         """Kubelet, controllers and muster, until `stop` is set or something ends."""
-        return await self._observed.run(stop, [self._plane.act, *beside])
+        return await self.observed.run(stop, [self._plane.act, *beside])

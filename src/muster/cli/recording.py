@@ -49,6 +49,11 @@ _GZIP_MAGIC = b"\x1f\x8b"
 Thing = TypeVar("Thing", bound=msgspec.Struct)
 
 
+def looks_recorded(beginning: bytes) -> bool:
+    """Whether a file that begins so is a recording: nothing else that is read is compressed, or says so of itself."""
+    return beginning.startswith(_GZIP_MAGIC) or f'"format":"{FORMAT}"'.encode() in b"".join(beginning.split())
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a file says about itself before anything else of it is believed."""
 

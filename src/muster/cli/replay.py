@@ -13,7 +13,7 @@ from muster.cli.files import STDIN, read_bytes
 from muster.cli.judging import plural, tell_skipped, tell_violations
 from muster.cli.options import Server, load_config, with_cluster, with_config, with_files, with_output
 from muster.cli.plan import actions_of, is_yes, moment_of, show
-from muster.cli.recording import Recording, read_recording, record, world_of, written
+from muster.cli.recording import read_recording, record, world_of, written
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, tell
 from muster.config import as_document
 from muster.config import load as configured
@@ -90,9 +90,8 @@ def replay(
     """
     limits = load_config(config_file, flags).config.input
     chosen = actions_of(actions)
-    recording = _read(file, limits)
-    loaded = _loaded(recording, file)
-    made = run_cycle(loaded, recording.now_ns, chosen)
+    loaded, now_ns = recorded(file, limits)
+    made = run_cycle(loaded, now_ns, chosen)
     show(made, loaded, form)
     if form in (TABLE, WIDE):
         tell(f"next: muster replay {file} -o {'json' if form == WIDE else 'wide'}")
@@ -111,14 +110,11 @@ def _write(data: bytes, target: str | None) -> None:
         raise UsageError(f"can't write {target}: {reason}", "name another file") from None
 
 
-def _read(file: str, limits: Limits) -> Recording:
+def recorded(file: str, limits: Limits) -> tuple[Loaded, int]:
+    """The cluster of a snapshot file, under its own configuration, and its moment. Raises UsageError."""
     try:
-        return read_recording(read_bytes(file, limits), limits.max_file_bytes)
+        recording = read_recording(read_bytes(file, limits), limits.max_file_bytes)
     except UnreadableInput as error:
         raise UsageError(f"{'standard input' if file == STDIN else file}: {error.message}", error.hint) from None
-
-
-def _loaded(recording: Recording, file: str) -> Loaded:
-    """The cluster of a recording, under its own configuration."""
     config = configured(recording.config, file=file).config
-    return Loaded(config, world_of(recording, config.scheduler_names))
+    return Loaded(config, world_of(recording, config.scheduler_names)), recording.now_ns

@@ -6,7 +6,7 @@ from typing import Any
 from muster.api.kinds import OUR_KINDS
 from muster.grouping.built_in import built_in_interfaces
 from muster.grouping.trouble import AGGREGATE_LABEL
-from muster.kube.rights import READ, RIGHTS, WEBHOOK, WORKLOADS, Right
+from muster.kube.rights import PAGE, READ, RIGHTS, WEBHOOK, WORKLOADS, Right
 
 Document = dict[str, Any]
 
@@ -38,6 +38,11 @@ def webhook_access(namespace: str) -> list[Document]:
     """The right to put the authority of its own certificate into its own webhook configuration, and nowhere else."""
     rules = _rules(right for right in RIGHTS if right.part == WEBHOOK)
     return [_cluster_role("muster-webhook", rules), _cluster_binding("muster-webhook", namespace)]
+
+
+def page_access(namespace: str) -> list[Document]:
+    """The right to ask who somebody is, and what they may do: for those who look at the page."""
+    return [_cluster_role("muster-page", _rules(PAGE)), _cluster_binding("muster-page", namespace)]
 
 
 def pod_guard(namespace: str) -> list[Document]:

@@ -14,14 +14,18 @@ import click
 from muster import __version__
 from muster.cli.installation import HTTP_PORT, NAMESPACE, WEBHOOK_PORT
 from muster.cli.observed import STOPPED, Observed, Place, code_of, log_of
-from muster.cli.options import load_config, with_config
+from muster.cli.options import Server, load_config, with_config
+from muster.cli.render import say
 from muster.cli.serving import Address, Serving, address_of
+from muster.cli.showing import Where, showing_of, where_of
 from muster.config import Config
 from muster.errors import UsageError
 from muster.kube.client import Client
 from muster.kube.connection import Connection
 from muster.kube.kubeconfig import connect
 from muster.serve.health import Check
+from muster.serve.page.callers import ClusterCallers
+from muster.serve.views.frame import Source
 from muster.telemetry import Log, Metrics
 
 # So long a Service may still send requests to a pod that ends.
@@ -43,6 +47,9 @@ class Options(NamedTuple):
     namespace: str = NAMESPACE
     # How long the webhook answers after the end.
     linger_s: float = 0.0
+    # Where the page is, and the options that name the cluster in its commands.
+    page: Where | None = None
+    flags: str = ""
 
 
 @click.command(epilog="Example: muster run --context staging, or: muster run --embedded")
@@ -60,6 +67,11 @@ class Options(NamedTuple):
 @click.option("--no-leader-election", "alone", is_flag=True, help="Do not ask for the Lease: there is only this one.")
 @click.option("--listen", metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there. In a cluster: :8080.")
 @click.option("--webhook", metavar="HOST:PORT", help="Serve the admission webhook there. In a cluster: :9443.")
+@click.option(
+    "--page",
+    metavar="HOST:PORT|off",
+    help="Serve the page there. Default: 127.0.0.1:8420 or the next free port; in a cluster, and with off, nowhere.",
+)
 @click.option("--embedded", is_flag=True, help="Bring a cluster along: an API server in this process, and nodes.")
 @click.option("--data", metavar="FILE", help="Keep the embedded cluster in this file. Default: in memory.")
 @click.option(
@@ -72,7 +84,7 @@ class Options(NamedTuple):
     "--nodes",
     type=click.IntRange(0, 1000),
     metavar="N",
-    help="Nodes for an embedded cluster that has none. Default: 8.",
+    help="Nodes for an embedded cluster that has none. Default: 8 for a new one.",
 )
 @with_config
 @click.pass_context
@@ -84,6 +96,7 @@ def run(
     alone: bool,
     listen: str | None,
     webhook: str | None,
+    page: str | None,
     embedded: bool,
     data: str | None,
     port: int | None,
@@ -103,12 +116,15 @@ def run(
     lease = "" if alone else lease_namespace
     opens: Opens
     if embedded:
+        from muster.cli.claim import short
         from muster.cli.playground import DEFAULT, Wishes, embedded_place
 
         for option, given in (("--context", context), ("--webhook", webhook)):
             if given:
                 raise UsageError(f"{option} has no meaning with --embedded", "leave one of them out")
-        options = Options(lease, address_of("--listen", listen or ""))
+        where = where_of(config.page, page, in_pod=False)
+        named = f"--kubeconfig {short(Path(file or DEFAULT).expanduser().absolute())}"
+        options = Options(lease, address_of("--listen", listen or ""), page=where, flags=named)
         wishes = Wishes(file or DEFAULT, data, port or 0, nodes, lease_namespace)
         opens = partial(embedded_place, config, wishes)
     else:
@@ -117,6 +133,8 @@ def run(
                 raise UsageError(f"{option} is about an embedded cluster", f"leave {option} out, or add --embedded")
         connection = connect(Path(file) if file else None, context)
         options = _options(connection, lease, lease_namespace, listen, webhook)
+        where = where_of(config.page, page, in_pod=connection.in_pod)
+        options = options._replace(page=where, flags=Server(context, file or "").flags)
         opens = partial(_connected, connection)
     # The mirror of a cluster is a hundred thousand objects and no cycle: there is no need to look through it so often.
     gc.set_threshold(*_COLLECT)
@@ -163,6 +181,8 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
             answering = await serving.webhook(stack, options.webhook, options.namespace)
             beside += answering.beside
             ready.append(answering.check)
+        if options.page is not None:
+            await _show(stack, observed, config, options, log)
         if options.status is not None:
             await serving.status(stack, options.status, [Check("cycle", observed.stuck)], ready)
         place.greet()
@@ -174,6 +194,26 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
             # Another one leads already; API servers learn a little later whom to ask.
             await asyncio.sleep(options.linger_s)
         return code
+
+
+async def _show(stack: AsyncExitStack, observed: Observed, config: Config, options: Options, log: Log) -> None:
+    """The page, until the stack unwinds. Its address has a token in it: it is printed, and never logged."""
+    assert options.page is not None
+    connection = observed.client.connection
+    by_rights = connection.in_pod or config.page.sign_in == "cluster"
+    callers = ClusterCallers(observed.client) if by_rights else None
+    source = Source("live", f"context {connection.context}")
+    showing = showing_of(observed, config, source, flags=options.flags, callers=callers, log=log)
+    try:
+        address = await stack.enter_async_context(showing.served(options.page))
+    except UsageError as error:
+        if options.page.exact:
+            raise
+        # Nobody asked for it.
+        log.warning("the page is not served", error=error.message)
+        return
+    say(f"The page: {address}")
+    log.info("the page is served", address=address.partition("#")[0])
 
 
 def _obey_signals(stop: asyncio.Event, log: Log) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from muster import __version__
+from muster.cli.files import check_writable, write_text
 from muster.cli.judging import plural
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, tell
-from muster.cli.stories import write_text
 from muster.errors import UsageError
 from muster.sim import loading
 from muster.sim.drawing import story_of
@@ -47,6 +47,9 @@ def run(seeds: range, workers: int | None, tries: int, folder: Path, form: str, 
     """Plays them all; the exit code: 1 when something was broken, 130 when it was stopped before."""
     if report_to is not None:
         _marked(report_to)
+        check_writable(report_to)
+    if tries:
+        _check_folder(folder)
     progress = _Progress(form)
     totals = search(seeds, workers=workers or os.cpu_count() or 1, see=progress.see)
     progress.end()
@@ -66,6 +69,16 @@ def run(seeds: range, workers: int | None, tries: int, folder: Path, form: str, 
     if totals.failed:
         return 1
     return 130 if totals.is_stopped else 0
+
+
+def _check_folder(folder: Path) -> None:
+    """Small stories can be put there once there are some; the folder itself may be new. Raises UsageError."""
+    there = folder if folder.exists() else folder.parent
+    if there.is_dir() and os.access(there, os.W_OK):
+        return
+    reason = "permission denied" if there.is_dir() else f"there is no folder {there}"
+    hint = "name another folder with --save, or add --tries 0"
+    raise UsageError(f"can't put small stories into {folder}: {reason}", hint)
 
 
 # While it goes on.
@@ -150,6 +163,7 @@ def _shrink(found: Found, rule: str, tries: int, folder: Path) -> str:
     small = shrinking.run()
     file = str(folder / f"seed-{found.seed}.yaml")
     says = found.violations[0].says.replace("\n", " ")
+    folder.mkdir(exist_ok=True)
     write_text(file, f"# Breaks {rule}: {says}\n# Made of seed {found.seed}.\n{loading.write(small)}")
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write("\r")

@@ -14,11 +14,11 @@ from muster.cli.installation import CERTIFICATE_FOLDER, NAME, WEBHOOK_SERVICE
 from muster.config import Config
 from muster.errors import UsageError
 from muster.kube.client import Client
-from muster.serve.certificates import FromFiles, SelfSigned, Served, keep_fresh, service_names
 from muster.serve.health import Check
-from muster.serve.publishing import Publisher
 from muster.serve.server import listening, status_app, webhook_app
-from muster.serve.webhook import Webhook, admission_context
+from muster.serve.webhook.answers import Webhook, admission_context
+from muster.serve.webhook.certificates import FromFiles, SelfSigned, Served, keep_fresh, service_names
+from muster.serve.webhook.publishing import Publisher
 from muster.snapshot.world import World
 from muster.telemetry import Log, Metrics
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from muster.api.documents import Limits
 from muster.cli import files
 from muster.cli.options import with_files, with_output
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, tell
@@ -64,23 +63,22 @@ def simulate(
         ctx.exit(search.run(search.seeds_of(seeds), workers, tries, Path(folder), form, report_to))
     if report_to:
         raise UsageError("--write-report is about many seeds", "add --seeds 20000")
+    if html and write_to:
+        raise UsageError("--write does not play the story: there is nothing to draw", "leave --write or --html out")
+    if html:
+        files.check_writable(html)
     from muster.cli import stories
 
-    found = [stories.drawn(seed)] if seed is not None else [_read(name) for name in files.files_of(names)]
+    found = list(files.files_of(names))
     if write_to is not None:
         if seed is None:
             raise UsageError("--write is about the story of a seed", "name it with --seed")
-        stories.write(found[0], write_to)
+        stories.write(stories.drawn(seed), write_to)
         tell(f"next: muster simulate -f {write_to}")
-    elif len(found) == 1:
-        ctx.exit(0 if stories.tell_one(found[0], form, quiet=quiet, html=html) else 1)
-    elif html:
+    elif len(found) > 1 and html:
         raise UsageError("--html is about one story", "name one file")
+    elif len(found) > 1:
+        ctx.exit(stories.tell_all(found, form))
     else:
-        ctx.exit(0 if stories.tell_all(found, form) else 1)
-
-
-def _read(name: str) -> "stories.Named":  # type: ignore[name-defined]  # noqa: F821 (imported late)
-    from muster.cli import stories
-
-    return stories.read(name, files.read_bytes(name, Limits()))
+        named = stories.read(found[0]) if seed is None else stories.drawn(seed)
+        ctx.exit(0 if stories.tell_one(named, form, quiet=quiet, html=html) else 1)

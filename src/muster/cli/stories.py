@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from muster.api.documents import Limits
+from muster.cli.files import read_bytes, write_text
 from muster.cli.judging import plural
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, columns, say, say_data, sayable, tell
-from muster.errors import MusterError, UsageError
+from muster.errors import MusterError
 from muster.sim import loading
 from muster.sim.drawing import story_of
 from muster.sim.loading import Take
 from muster.sim.picture import Told, page
 from muster.sim.play import play
 from muster.sim.report import RULES, Figures, report_of
+from muster.sim.scenario import BadScenario
 from muster.sim.story import Story
 from muster.sim.timeline import Entry, Timeline
 from muster.sim.trace import Line, Outcome
@@ -27,6 +30,8 @@ _STYLES: dict[str, dict[str, Any]] = {
     "cluster": {"dim": True},
 }
 _MOST_REASON = 100
+# What is broken when a file can't be played.
+_FILE = "file"
 
 
 class Named(NamedTuple):
@@ -51,9 +56,13 @@ def drawn(seed: int) -> Named:
     return Named(f"seed {seed}", f"muster simulate --seed {seed}", story_of(seed))
 
 
-def read(name: str, data: bytes) -> Named:
-    """The story of a file. Raises BadScenario."""
-    return Named(name, f"muster simulate -f {shlex.quote(name)}", loading.parse(data, name))
+def read(name: str) -> Named:
+    """The story of a file. Raises BadScenario, or UsageError when there is no such file."""
+    return Named(name, _command(name), loading.parse(read_bytes(name, Limits()), name))
+
+
+def _command(file: str) -> str:
+    return f"muster simulate -f {shlex.quote(file)}"
 
 
 def write(named: Named, file: str) -> None:
@@ -61,14 +70,6 @@ def write(named: Named, file: str) -> None:
     text = f"# {named.command}\n{loading.write(named.story)}"
     write_text(file, text)
     tell(f"wrote {file}")
-
-
-def write_text(file: str, text: str) -> None:
-    """Raises UsageError when it can't be written."""
-    try:
-        Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"can't write {file}: {error.strerror}", "name another file") from None
 
 
 # One story.
@@ -86,7 +87,10 @@ def tell_one(named: Named, form: str, *, quiet: bool, html: str | None) -> bool:
             steps = ", ".join(map(str, take.numbers))
             say()
             say(f"take {number} of {len(takes)}: steps {steps}, as if the plan before had not been carried out")
-        played.append(_played(take, wide=form == WIDE, shows=shows))
+        try:
+            played.append(_played(take, wide=form == WIDE, shows=shows))
+        except BadScenario as error:
+            raise BadScenario(f"{named.name}: {error.message}", error.hint) from None
     holds = not any(one.outcome.violations for one in played)
     if html:
         write_text(html, page([Told(one.take, one.outcome, one.figures, one.entries) for one in played], named.command))
@@ -206,11 +210,17 @@ def _say_report(played: Played, *, wide: bool) -> None:
     if steps["compared"] or steps["leftOut"]:
         left = f", {steps['leftOut']} not (see the timeline)" if steps["leftOut"] else ""
         say(f"{plural(steps['compared'], what)} compared with what the file expects{left}")
-    say("the invariants were checked after every change, and once more when calm had come")
+    elif played.take.story.claim:
+        say("the file expects nothing: what it claims was not looked at", fg="yellow")
+    for one in report["neverStruck"]:
+        say(f"a fault never struck: {one}", fg="yellow")
+    restless = any(one.rule == "L6" for one in played.outcome.violations)
+    rest = "at rest only where calm came (L6)" if restless else "once more when calm had come"
+    say(f"the invariants were checked after every change, and {rest}")
 
 
 def _say_queues(report: dict[str, Any]) -> None:
-    """What each queue had of GPUs, as a share of the most that it was due, over the time of the story."""
+    """What each queue had of GPUs, as a share of the most that it ever had, over the time of the story."""
     shown = {name: points for name, points in report["queues"].items() if any(one["allocated"] for one in points)}
     if not shown:
         return
@@ -254,35 +264,37 @@ def _tell_next(named: Named, holds: bool, html: str | None) -> None:
 # Many stories.
 
 
-def tell_all(stories: Sequence[Named], form: str) -> bool:
-    """One line each; whether all of them hold."""
+def tell_all(files: Sequence[str], form: str) -> int:
+    """One line each; the exit code: 2 when one is no story, 1 when one does not hold. Neither stops the others."""
     documents, bad = [], 0
-    for named in stories:
-        document = _summary(named)
+    for file in files:
+        document = _summary(file)
         documents.append(document)
         bad += not document["holds"]
         if form in (TABLE, WIDE):
             _say_summary(document, wide=form == WIDE)
         elif form == NAME and not document["holds"]:
-            say(named.name)
+            say(file)
     if form in (JSON, YAML):
         say_data(documents, form)
     if form in (TABLE, WIDE):
         compared, left = (sum(one[key] for one in documents) for key in ("compared", "leftOut"))
         tell(
-            f"{plural(len(stories), 'file')}: {len(stories) - bad:,} hold, {bad:,} do not; "
+            f"{plural(len(files), 'file')}: {len(files) - bad:,} hold, {bad:,} do not; "
             f"{plural(compared, 'step')} compared, {left:,} left out"
         )
         worst = next((one for one in documents if not one["holds"]), documents[0])
         tell(f"next: {worst['command']}")
-    return not bad
+    if any(one["rule"] == _FILE for document in documents for one in document["violations"]):
+        return 2
+    return 1 if bad else 0
 
 
-def _summary(named: Named) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": named.name, "command": named.command, "holds": False}
+def _summary(file: str) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": file, "command": _command(file), "holds": False}
     document |= {"takes": 0, "compared": 0, "leftOut": 0, "virtualSeconds": 0.0, "digests": [], "violations": []}
     try:
-        for take in loading.takes(named.story):
+        for take in loading.takes(read(file).story):
             outcome = play(take.story)
             document["takes"] += 1
             document["compared"] += outcome.counts["steps compared"]
@@ -293,7 +305,7 @@ def _summary(named: Named) -> dict[str, Any]:
                 {"at": round(one.at_s, 3), "rule": one.rule, "says": one.says} for one in outcome.violations
             ]
     except MusterError as error:
-        document["violations"].append({"at": 0.0, "rule": "file", "says": error.message})
+        document["violations"].append({"at": 0.0, "rule": _FILE, "says": error.message})
     document["holds"] = not document["violations"]
     return document
 
@@ -306,4 +318,5 @@ def _say_summary(document: dict[str, Any], *, wide: bool) -> None:
         f"{word}  {steps:>5} steps  {Path(document['name']).name}{more}", **({} if document["holds"] else {"fg": "red"})
     )
     for one in document["violations"][: None if wide else 3]:
-        say(f"        {one['rule']} at {one['at']:.1f} s: {one['says']}")
+        when = "" if one["rule"] == _FILE else f"{one['rule']} at {one['at']:.1f} s: "
+        say(sayable(f"        {when}{one['says']}"))

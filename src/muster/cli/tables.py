@@ -90,5 +90,11 @@ def other_lines(changes: Sequence[Change], gangs: int) -> Iterator[str]:
         yield f"  and {len(changes) - _MOST_OTHERS:,} more: -o json"
 
 
+def change_in_words(one: Change) -> str:
+    """What a what-if means for another gang, as a sentence."""
+    evicted = f", {plural(one.evicted, 'pod')} evicted" if one.evicted else ""
+    return f"{'/'.join(one.key)}: {_lot(one.before)} → {_lot(one.after)}{evicted}"
+
+
 def _lot(lot: Lot) -> str:
     return f"{lot.verdict.value}, {plural(lot.placed, 'pod')}"

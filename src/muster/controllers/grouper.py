@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD
 from muster.api.podgroup import PodGroup, is_grouped
 from muster.api.validation.context import Context
@@ -99,6 +100,10 @@ class GrouperLoop:
             client, world, self._grouper, self._turn, log, may_write=self._may_group, under_way=self._commits.under_way
         )
         world.listener = self
+
+    def interfaces(self) -> list[ResourceInterface]:
+        """The ResourceInterfaces that are there."""
+        return self._interfaces.found()
 
     # What changed
 

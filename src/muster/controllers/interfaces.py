@@ -61,6 +61,10 @@ class Interfaces:
         self.is_listed = False
         self.registry: Registry = self._registry()
 
+    def found(self) -> list[ResourceInterface]:
+        """Those that were seen last."""
+        return [known.found for known in self._known.values()]
+
     async def run(self) -> None:
         """Everything, until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -39,7 +39,7 @@ _LAZY_ROUNDS = 8
 # After a cycle the next one waits so many times as long as it took, and never longer than that: binds come first.
 _PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
 # So long it waits for a server that is away or too busy.
-_AWAY_S = 2.0
+_AWAY_S, _LONGEST_AWAY_S = 2.0, 10.0
 # So many pods of a namespace are read one by one. When there are more, all are listed.
 _MOST_READ = 20
 # How long it waits after a defect, at first and at most; after so many, one after the other, the process ends.
@@ -50,6 +50,7 @@ class Loop:
     """Runs the scheduler against an API server until it is cancelled.
 
     `may_write` says whether this one leads; `seen` is called whenever something was seen, `planned` with each plan.
+    `looks_on`: plans are also made while nothing may be written, for people to look at.
     """
 
     def __init__(
@@ -65,20 +66,25 @@ class Loop:
         window_s: float = WINDOW_S,
         seen: Callable[[], None] = lambda: None,
         planned: Callable[[Plan], None] = lambda _: None,
+        looks_on: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client, self._scheduler, self._clock = client, scheduler, clock or SystemClock()
         self._may_write, self._log, self._metrics, self._window_s = may_write, log, metrics, window_s
-        self._seen, self._planned = seen, planned
+        self._seen, self._planned, self._looks_on = seen, planned, looks_on
         self._awake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         # No cycle begins before.
         self._rests_until_s = 0.0
         self._put_off_until_s = 0.0
+        # How long it was waited for a server that was away, the last time; 0: it is there.
+        self._away_s = 0.0
         self._writes: set[asyncio.Task[None]] = set()
         # The last version that each watch has shown.
         self._versions: dict[str, str] = {}
         # Cycles that failed, one after the other.
         self._defects = 0
+        # Whether plans were made that nobody was told of.
+        self._looked = False
         self.sights = Sights([kind.plural for kind in _KINDS], log=log, metrics=metrics, clock=self._clock)
         self.teller = Teller(
             client,
@@ -186,10 +192,10 @@ class Loop:
     async def _cycles(self) -> None:
         while True:
             await self._wait()
-            if self.is_synced and self._may_write():
+            if self.is_synced and (self._may_write() or self._looks_on()):
                 began_s = self.cycle_began_s = self._clock.now_s()
                 try:
-                    await self._cycle()
+                    await (self._cycle() if self._may_write() else self._look())
                 finally:
                     self.cycle_began_s = None
                 now_s = self._clock.now_s()
@@ -198,6 +204,10 @@ class Loop:
     async def _cycle(self) -> None:
         """Plans and sends. Between the plan and the sending nothing is waited for: what was planned on is what is."""
         scheduler = self._scheduler
+        if self._looked:
+            # Who leads now begins as if it had not looked on.
+            self._looked = False
+            scheduler.start_afresh()
         await self._read_doubtful()
         lap = self._metrics.stopwatch(self._clock.now_s) if self._metrics is not None else lambda _: None
         orders = self._plan(lap)
@@ -226,6 +236,16 @@ class Loop:
             scheduler.unsaid(orders)
         if scheduler.plan is not None:
             self._planned(scheduler.plan)
+
+    async def _look(self) -> None:
+        """Plans, and neither reads nor writes anything: what this one would do if it led."""
+        self._looked = True
+        orders = self._plan(lambda _: None)
+        if orders is not None and self._scheduler.plan is not None:
+            self._defects = 0
+            self._scheduler.unsaid(orders)
+            self._scheduler.decision = ""
+            self._planned(self._scheduler.plan)
 
     def _plan(self, lap: Callable[[str], None]) -> Orders | None:
         """What is to be written. None: a defect of ours, and all is built anew a while later. When that does not help,
@@ -300,6 +320,7 @@ class Loop:
             self._awake.set()
         else:
             # Nothing to plan: it counted as bound since it was sent.
+            self._away_s = 0.0
             self._scheduler.bound(order, self._at_ns())
 
     def _refused(self, order: BindOrder | EvictOrder, error: ApiError) -> None:
@@ -311,17 +332,21 @@ class Loop:
             self._scheduler.refused(order, error.message, self._at_ns())
 
     def _wait_for_server(self, error: ApiError) -> None:
-        pause_s = min(error.retry_after_s or _AWAY_S, self._client.limits.longest_wait_s)
-        self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
+        """The longer a server stays away, the longer it is left alone: each write is tried several times."""
+        now_s = self._clock.now_s()
+        if now_s >= self._put_off_until_s:
+            self._away_s = min(2 * self._away_s, _LONGEST_AWAY_S) if self._away_s else _AWAY_S
+        pause_s = min(error.retry_after_s or self._away_s, self._client.limits.longest_wait_s)
+        self._put_off_until_s = max(self._put_off_until_s, now_s + pause_s)
 
     async def _evict_for(self, orders: Orders) -> None:
         """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
         sent_ns, failed = self._at_ns(), await self.teller.reserve(orders)
-        leads = self._may_write()
+        leads, overtaken = self._may_write(), self._scheduler.overtaken(orders)
         leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
         for part in parts_of(orders.evictions):
             errors = [self._unreserved(order, failed, sent_ns) for order in part]
-            if leads and not any(errors):
+            if leads and not any(errors) and not any(_beneficiary(order) in overtaken for order in part):
                 for order in part:
                     leaving[order.gang, order.action, order.beneficiary].append(order)
                 continue
@@ -334,12 +359,12 @@ class Loop:
         """Why nobody may go for the gang that this one would go for. It is that gang's to wait, not the pod's."""
         if order.beneficiary is None:
             return None
-        namespace, _, name = order.beneficiary.partition("/")
-        error = failed.get((namespace, name)) or failed.get(order.gang)
+        beneficiary = _beneficiary(order)
+        error = failed.get(beneficiary) or failed.get(order.gang)
         if isinstance(error, Unreachable | TooManyRequests):
             self._wait_for_server(error)
         elif error is not None:
-            self._scheduler.not_reserved((namespace, name), error.message, sent_ns, self._at_ns())
+            self._scheduler.not_reserved(beneficiary, error.message, sent_ns, self._at_ns())
         return error
 
     async def _evict_all(self, orders: list[EvictOrder], decision: str) -> None:
@@ -461,3 +486,9 @@ class Loop:
     def _at_ns(self) -> int:
         """The time that never goes back."""
         return int(self._clock.now_s() * _S)
+
+
+def _beneficiary(order: EvictOrder) -> Key:
+    """The gang that it goes for; one of no name when it goes for nobody."""
+    namespace, _, name = (order.beneficiary or "").partition("/")
+    return namespace, name

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from enum import Enum
 from typing import Any, NamedTuple
 
+from muster.api.interface import ResourceInterface
 from muster.api.validation import Context
 from muster.api.validation.context import Settings
 from muster.controllers.comparer import Comparer
@@ -69,6 +70,7 @@ class Process:
         log: Log = SILENT,
         metrics: Metrics | None = None,
         planned: Callable[[Plan], None] = lambda _: None,
+        looks_on: Callable[[], bool] = lambda: False,
     ) -> None:
         self.identity, self.election = identity, election
         self._leading = Leading(election, log=log, metrics=metrics)
@@ -90,6 +92,7 @@ class Process:
             metrics=metrics,
             events=self._events,
             planned=planned,
+            looks_on=looks_on,
         )
         self._grouper = GrouperLoop(
             client,
@@ -108,6 +111,10 @@ class Process:
             client, self.scheduler, may_act=may_act, woken=self.work.wake, log=log, metrics=metrics
         )
         client.guard = self._leading.guard
+
+    def interfaces(self) -> list[ResourceInterface]:
+        """The ResourceInterfaces that are there."""
+        return self._grouper.interfaces()
 
     async def run(self, stop: asyncio.Event, beside: Iterable[Beside] = ()) -> Ended:
         """Everything, until it is to stop or something ends."""
@@ -133,8 +140,11 @@ class Process:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        failures = [task.exception() for task in tasks if task in done and not task.cancelled()]
+        # Also of those that failed while they ended.
+        failures = [task.exception() for task in tasks if not task.cancelled()]
         defects = [one for failure in failures if failure is not None for one in _single(failure)]
+        if not defects and not stop.is_set():
+            defects = [RuntimeError(f"{_name_of(task)} ended by itself") for task in tasks if task in done - {holding}]
         if defects:
             return Ended(End.DEFECT, defects)
         return Ended(End.STOPPED if stop.is_set() else End.LOST, [])
@@ -145,6 +155,11 @@ class Process:
         await self.work.settled(SETTLE_S)
         events.cancel()
         await self._events.drain(DRAIN_S)
+
+
+def _name_of(part: asyncio.Future[Any]) -> str:
+    work = part.get_coro() if isinstance(part, asyncio.Task) else part
+    return getattr(work, "__qualname__", str(work))
 
 
 def _single(failure: BaseException) -> Iterator[BaseException]:

@@ -69,6 +69,8 @@ class Scheduler:
         # Objects, by uid, that were seen to go while others are read; None: nobody reads.
         self._gone: set[str] | None = None
         self._identity, self._cycles = identity, 0
+        # The name of the last cycle's decision.
+        self.decision = ""
 
     def start_afresh(self) -> None:
         """Forgets everything that was kept from one cycle to the next; not what was seen, and what was sent."""
@@ -192,8 +194,8 @@ class Scheduler:
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
         lap("plan")
         self._cycles += 1
-        decision = f"{self._identity}-{self._cycles}"
-        found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, decision)
+        self.decision = f"{self._identity}-{self._cycles}"
+        found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, self.decision)
         lap("orders")
         return self._without_flying(found)
 
@@ -237,6 +239,17 @@ class Scheduler:
                 self.flights.bind(order.pod, order.node, now_ns)
             else:
                 self.flights.leave(order.pod, now_ns)
+
+    def overtaken(self, found: Orders) -> set[Key]:
+        """Gangs for which they reserve room, and of which a pod that was meant is gone by now or goes elsewhere.
+
+        Nobody is to leave for such a gang before it was looked at again.
+        """
+        return {order.gang for order in found.nominations if order.node and not self._waits(order.pod, order.uid)}
+
+    def _waits(self, pod: Key, uid: str) -> bool:
+        facts = self.world.pods.get(pod)
+        return facts is not None and facts.pod.metadata.uid == uid and facts.state is State.WAITING
 
     def bound(self, order: BindOrder, now_ns: int | None = None) -> None:
         """The API server took a bind."""

@@ -31,6 +31,8 @@ from muster.snapshot.world import Key
 from muster.telemetry import SILENT, Log, Metrics
 
 DECISION_LABEL = "muster.dev/decision"
+# What people look for in the events of a pod that waits, whoever schedules it.
+FAILED_SCHEDULING = "FailedScheduling"
 _WRITERS = 8
 # How long each of these gives way to binds and evictions.
 _LATE_S = 2.0
@@ -103,8 +105,7 @@ class Teller:
         wanted = [(what, one) for what, one in _named(orders) if isinstance(one, NominateOrder | RoomOrder)]
         for what, _ in wanted:
             self._waiting.pop(what, None)
-        pods = self._scheduler.world.pods
-        gangs = [one.gang if isinstance(one, RoomOrder) else pods[one.pod].gang for _, one in wanted]
+        gangs = [one.gang for _, one in wanted]
         writes = (self._write(Told(one, orders.decision)) for _, one in wanted)
         failed: dict[Key, ApiError] = {}
         for gang, error in zip(gangs, await asyncio.gather(*writes, return_exceptions=True), strict=True):
@@ -261,10 +262,13 @@ class Teller:
         conditions += [{"type": kind, "$patch": "delete"} for kind in signal.drop]
         body = {"metadata": {"uid": signal.uid}, "status": {"conditions": conditions}}
         await self._client.patch(POD, *signal.pod, body, content=STRATEGIC, subresource="status")
+        about = Regarding("v1", "Pod", *signal.pod, signal.uid)
         for one in signal.put:
             if one.type == ACCEPTED:
-                about = Regarding("v1", "Pod", *signal.pod, signal.uid)
                 self.say(about, Note("Warning", one.reason, one.message), decision)
+            else:
+                # The same words are the same event, whichever decision they come from: the gang tells which.
+                self.say(about, Note("Warning", FAILED_SCHEDULING, one.message))
 
 
 def gang_regarding(gang: Key, uid: str) -> Regarding:

@@ -116,7 +116,6 @@ def explain(
     `leaving` are the pods that terminate; a snapshot only knows how much room they hold.
     """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
-    first = foremost(outcome)
     crowd = Crowd(plan)
     gone = evictions.losses(plan)
     helps = [raises_in_words(raises, snapshot)] if raises else []
@@ -124,7 +123,7 @@ def explain(
     return Explanation(
         gang,
         outcome,
-        sentence(first.reason, gang, snapshot, first.others) if first is not None else _good(plan, number),
+        message_of(gang, outcome, snapshot, sum(len(one.pods) for one in plan.placements if one.gang == number)),
         tuple(_checks(gang, outcome, plan)),
         _proof(gang, outcome, plan),
         tuple(_places(gang, outcome, crowd)),
@@ -137,18 +136,38 @@ def explain(
     )
 
 
-def _good(plan: Plan, number: int) -> str:
+def message_of(gang: Gang, outcome: Outcome, snapshot: Snapshot, new: int, *, sent: bool = False) -> str:
+    """The one sentence about a gang: why it waits, or what of it is placed, `new` pods of it in this cycle.
+
+    `sent`: those are being bound; else it was only asked.
+    """
+    first = foremost(outcome)
+    if first is not None:
+        return sentence(first.reason, gang, snapshot, first.others)
+    return placed_in_words(outcome, snapshot, new, sent=sent)
+
+
+def placed_in_words(outcome: Outcome, snapshot: Snapshot, new: int, *, sent: bool = False) -> str:
     """A few words for a gang that has what it needs, or will have it once this cycle's pods are bound."""
-    outcome = plan.outcomes[number]
-    root, where = outcome.rows[0], domain_of(outcome.rows[0], plan.snapshot)
-    new = sum(len(one.pods) for one in plan.placements if one.gang == number)
+    root, where = outcome.rows[0], domain_of(outcome.rows[0], snapshot)
     there = f", in {where}" if where else ""
     if new:
         rest = f" beside {root.placed - new:,} that are placed" if root.placed > new else ""
+        if sent:
+            return f"{pods_in_words(new)} {'is' if new == 1 else 'are'} being bound{rest}{there}"
         return f"it fits: a cycle now binds {pods_in_words(new)}{rest}{there} · so far nobody has bound them"
     some = f"{root.placed:,} of {pods_in_words(root.total)}"
     words = f"all {pods_in_words(root.total)} are placed" if root.placed == root.total > 1 else f"{some} placed"
     return words + there
+
+
+def reasons_of_rows(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[int, list[dict[str, str]]]:
+    """Per tree node that has any: its reasons, each as a code and a sentence."""
+    found: dict[int, list[dict[str, str]]] = {}
+    for one in told(outcome):
+        said = {"code": one.reason.code, "message": sentence(one.reason, gang, snapshot, one.others)}
+        found.setdefault(one.reason.row, []).append(said)
+    return found
 
 
 def _checks(gang: Gang, outcome: Outcome, plan: Plan) -> Iterator[Check]:
@@ -328,6 +347,7 @@ def _near(proof: Proof | None) -> list[Near]:
 def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
     """The explanation as `muster explain -o json` prints it."""
     gang, outcome = found.gang, found.outcome
+    reasons = reasons_of_rows(gang, outcome, snapshot)
     return {
         "namespace": gang.key[0],
         "name": gang.key[1],
@@ -345,11 +365,7 @@ def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
                 "total": row.total,
                 "domain": domain_of(row, snapshot) or None,
                 "preferredMet": row.preferred_met,
-                "reasons": [
-                    {"code": one.reason.code, "message": sentence(one.reason, gang, snapshot, one.others)}
-                    for one in told(outcome)
-                    if one.reason.row == at
-                ],
+                "reasons": reasons.get(at, []),
             }
             for at, (node, row, is_core) in enumerate(
                 zip(gang.tree.nodes, outcome.rows, core_rows(gang, outcome), strict=True)

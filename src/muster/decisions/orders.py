@@ -55,6 +55,7 @@ class EvictOrder(NamedTuple):
 class NominateOrder(NamedTuple):
     """Which node is kept for a pod; empty: none any more."""
 
+    gang: Key
     pod: Key
     uid: str
     node: str
@@ -238,7 +239,7 @@ def _nominations(
             pod = world.pods[key].pod
             node = wanted.get(key, "")
             if pod.status.nominated_node_name != node and key not in bound:
-                yield NominateOrder(key, pod.metadata.uid, node)
+                yield NominateOrder(gang.key, key, pod.metadata.uid, node)
 
 
 def _statuses(

@@ -1,6 +1,6 @@
 """Queues for people: what each holds, is due and may have, and where a gang stands in the line of its queue."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.tree import NONE
@@ -8,7 +8,7 @@ from muster.decisions.amounts import in_queue_units
 from muster.decisions.words import SHORT_OF_QUOTA
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.snapshot.arrays import Gang, Snapshot
-from muster.snapshot.queues import CHARGES, UNLIMITED
+from muster.snapshot.queues import CHARGES, UNLIMITED, Queues
 
 # What time or a controller mends: nobody stands in line for it.
 _NOT_IN_LINE = frozenset({Code.WAITING_FOR_PODS, Code.WAITING_FOR_ROOM, Code.EVICTED})
@@ -25,6 +25,9 @@ class Share(NamedTuple):
     quota: int
     limit: int
     non_preemptible: int
+    requested: int
+    # What counts in it and is not placed yet.
+    awaited: int
 
 
 class PlaceInLine(NamedTuple):
@@ -76,10 +79,16 @@ def shares(plan: Plan) -> Iterator[list[Share]]:
         if bool((queues.limit[:, charge] < UNLIMITED).any()) or bool((queues.quota[:, charge] < UNLIMITED).any())
     ]
     matter = matter or [charge for charge in range(len(CHARGES)) if any(one.requested[charge] for one in plan.queues)]
+    for row, depth in in_order(queues):
+        yield [_share(plan, row, depth, charge) for charge in reversed(matter)]
+
+
+def in_order(queues: Queues) -> Iterator[tuple[int, int]]:
+    """The queues by number, each before those below it, and how deep each is."""
     stack = [(row, 0) for row in reversed(queues.children.get(NONE, ()))]
     while stack:
         row, depth = stack.pop()
-        yield [_share(plan, row, depth, charge) for charge in reversed(matter)]
+        yield row, depth
         stack += [(child, depth + 1) for child in reversed(queues.children.get(row, ()))]
 
 
@@ -94,16 +103,30 @@ def _share(plan: Plan, row: int, depth: int, charge: int) -> Share:
         int(queues.quota[row, charge]),
         int(queues.limit[row, charge]),
         outcome.non_preemptible[charge],
+        outcome.requested[charge],
+        outcome.awaited[charge],
     )
 
 
 def line(plan: Plan, queue: str) -> list[int]:
     """The gangs of a queue that wait, in the order of their turns (SPEC §7): priority, minimum first, age, name."""
-    snapshot = plan.snapshot
+    return _in_order(plan, (number for number in plan.snapshot.waiting if plan.snapshot.gangs[number].queue == queue))
+
+
+def lines(plan: Plan) -> dict[str, list[int]]:
+    """The same for every queue in which anybody waits, at once."""
+    found: dict[str, list[int]] = {}
+    for number in _in_order(plan, plan.snapshot.waiting):
+        found.setdefault(plan.snapshot.gangs[number].queue, []).append(number)
+    return found
+
+
+def _in_order(plan: Plan, numbers: Iterable[int]) -> list[int]:
+    """Those that stand in line, in the order of their turns."""
     found = []
-    for number in snapshot.waiting:
-        gang = snapshot.gangs[number]
-        if gang.queue != queue or gang.held or not gang.ready[0]:
+    for number in numbers:
+        gang = plan.snapshot.gangs[number]
+        if gang.held or not gang.ready[0]:
             continue
         outcome = plan.outcomes[number]
         if waits(outcome):

@@ -1,7 +1,8 @@
 """Conditions on pods that wait: what an autoscaler reads, and what the author of a pod must mend.
 
-`PodScheduled: False` stands only where more nodes would help, in words that stay the same while the reason does: what
-is missing where, in numbers, is in the status of the gang.
+`PodScheduled: False` has the reason `Unschedulable` only where more nodes would help; what somebody must mend has a
+reason of its own, which calls for no nodes. The words stay the same while the reason does: what is missing where, in
+numbers, is in the status of the gang.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -20,6 +21,14 @@ UNSCHEDULABLE: Final = "Unschedulable"
 # Room that could come with new nodes.
 _MORE_NODES_HELP: Final = frozenset(
     {Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT}
+)
+# What neither nodes nor time mend.
+_SOMEBODY_MUST_MEND: Final = frozenset(
+    {
+        *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
+        *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
+        *(Code.OVER_LIMIT, Code.OVER_QUOTA),
+    }
 )
 _ABOUT_PODS: Final = frozenset({Code.SET_ASIDE, Code.BAD_POD})
 _OURS: Final = (POD_SCHEDULED, ACCEPTED)
@@ -48,10 +57,9 @@ def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, 
     """
     gang, outcome = plan.snapshot.gangs[number], plan.outcomes[number]
     group = world.groups[gang.key]
-    helped = _helped(gang, outcome, group)
+    marks = _marks(gang, outcome, group)
     for at, batch in enumerate(gang.waiting):
-        text = helped.get(at, "")
-        wanted = (PodCondition(type=POD_SCHEDULED, status="False", reason=UNSCHEDULABLE, message=text),) if text else ()
+        wanted = (marks[at],) if at in marks else ()
         for name in batch.pods:
             yield from signal(world.pods[gang.key[0], name].pod, wanted, told)
     noted = {note.pod for note in gang.notes if note.code in _ABOUT_PODS}
@@ -67,22 +75,26 @@ def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, 
             yield from signal(meant.pod, (refused,), told)
 
 
-def _helped(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, str]:
-    """The batches of waiting pods for which more nodes would help, with the words for it."""
+def _marks(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, PodCondition]:
+    """The batches of waiting pods for which more nodes would help, or somebody has to do something, with the word."""
     if group.spec.mark_unschedulable is False:
         return {}
-    found: dict[int, str] = {}
-    first = foremost(outcome)
+    found: dict[int, PodCondition] = {}
     if not outcome.satisfied:
-        if first is not None and first.reason.code in _MORE_NODES_HELP:
-            text = _words(gang, first.reason)
-            found = dict.fromkeys(range(len(gang.waiting)), text)
+        first = foremost(outcome)
+        if first is not None and first.reason.code in _MORE_NODES_HELP | _SOMEBODY_MUST_MEND:
+            found = dict.fromkeys(range(len(gang.waiting)), _mark(gang, first.reason))
         return found
     for reason in outcome.reasons:
         if reason.surplus and reason.code in _MORE_NODES_HELP:
             for at in gang.batches_below(reason.row):
-                found.setdefault(at, _words(gang, reason))
+                found.setdefault(at, _mark(gang, reason))
     return found
+
+
+def _mark(gang: Gang, reason: Reason) -> PodCondition:
+    word = UNSCHEDULABLE if reason.code in _MORE_NODES_HELP else reason.code
+    return PodCondition(type=POD_SCHEDULED, status="False", reason=word, message=_words(gang, reason))
 
 
 def _words(gang: Gang, reason: Reason) -> str:

@@ -94,11 +94,15 @@ def time_of(nanoseconds: int) -> datetime:
 def _phase(gang: Gang, outcome: Outcome, *, invalid: bool) -> str:
     if invalid:
         return INVALID
-    root = outcome.rows[0]
     if outcome.satisfied:
-        succeeded = sum(counts.succeeded for counts in gang.counts.values())
-        return COMPLETED if succeeded and succeeded == root.total else RUNNING
-    return STALE if root.stale_since_ns else PENDING
+        return COMPLETED if is_completed(gang, outcome) else RUNNING
+    return STALE if outcome.rows[0].stale_since_ns else PENDING
+
+
+def is_completed(gang: Gang, outcome: Outcome) -> bool:
+    """Whether all its pods have succeeded, and they were enough."""
+    succeeded = sum(counts.succeeded for counts in gang.counts.values())
+    return outcome.satisfied and bool(succeeded) and succeeded == outcome.rows[0].total
 
 
 def _foremost_code(outcome: Outcome) -> str:

@@ -163,6 +163,9 @@ def _no_node(about: _About) -> tuple[str, str]:
 
 def _insufficient(about: _About) -> list[str]:
     level = about.level
+    if not about.snapshot.nodes:
+        where = f" in one {level}" if level else ""
+        return [f"{about.who} needs room for {about.room}{where}", "there is no node at all", "add nodes"]
     if level and about.reason.dimension is None:
         what = f"{about.who} needs {about.room} in one {level}, and no node lies in any {level} that it may use"
         return [what, "label the nodes, or relax requiredTopologyLevel"]
@@ -219,9 +222,13 @@ def _search_budget(about: _About) -> list[str]:
 
 def _waiting_for_pods(about: _About) -> list[str]:
     reason = about.reason
-    gated = about.gang.counts.get(reason.row, Counts()).gated
+    counts = about.gang.counts.get(reason.row, Counts())
+    gated, failed = counts.gated, counts.failed
     unread = sum(note.code == Code.BAD_POD and note.row == reason.row for note in about.gang.notes)
     remedy = f"take the scheduling gates off {gated:,} of its pods" if gated else "its controller must create them"
+    if failed and not gated:
+        # Whether its Job is over nobody here knows: only that these did not come back yet.
+        remedy = f"{failed:,} failed: its controller must create others; if it has given up, delete the workload"
     if unread:
         remedy = f"mend {unread:,} of its pods that can't be read"
     if not reason.asked:

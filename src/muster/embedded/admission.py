@@ -7,10 +7,10 @@ from muster.embedded.exchange import Said, forbidden
 from muster.embedded.kinds import Resource
 from muster.embedded.quantities import amount
 from muster.embedded.refusals import Cause
+from muster.embedded.rules import SYSTEM_PRIORITIES
 from muster.embedded.store import Key
 
 DEFAULT_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _NEVER_READY = tuple(f"node.kubernetes.io/{what}" for what in ("not-ready", "unreachable"))
 
 

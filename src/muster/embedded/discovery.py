@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.embedded.kinds import GROUPS, Kinds, Resource
+from muster.embedded.kinds import GROUPS, Kinds, Resource, stability
 
 Document = dict[str, Any]
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -37,22 +37,10 @@ def _groups(kinds: Kinds) -> dict[str, dict[str, list[Resource]]]:
         if resource.group:
             found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
-        group: {version: versions[version] for version in sorted(versions, key=_stability, reverse=True)}
+        group: {version: versions[version] for version in sorted(versions, key=stability, reverse=True)}
         for group, versions in found.items()
         if versions
     }
-
-
-def _stability(version: str) -> tuple[int, int, int]:
-    """v2 before v1 before v2beta1 before v1alpha1."""
-    number, minor, kind = 0, 0, 2
-    digits = version[1:]
-    for word, rank in (("alpha", 0), ("beta", 1)):
-        if word in digits:
-            digits, _, rest = digits.partition(word)
-            kind, minor = rank, int(rest) if rest.isdigit() else 0
-    number = int(digits) if digits.isdigit() else 0
-    return kind, number, minor
 
 
 def core_versions(address: str) -> Document:

@@ -69,10 +69,17 @@ def answer(
 ) -> Answer:
     """An answer with a document as its body; `body` is that document when it is encoded already."""
     headers = _HEADERS if content_type == JSON else (("Content-Type", content_type), _NO_CACHE)
+    found = Answer(status, headers, body + b"\n" if body else encode(value))
+    return warned(found, warnings) if warnings else found
+
+
+def warned(found: Answer, warnings: Sequence[str]) -> Answer:
+    """An answer that warns of more, each once."""
+    headers = found.headers
     for text in dict.fromkeys(warnings):
         quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
         headers = (*headers, ("Warning", f'299 - "{quoted}"'))
-    return Answer(status, headers, body + b"\n" if body else encode(value))
+    return found._replace(headers=headers)
 
 
 _NO_CACHE = ("Cache-Control", "no-cache, private")

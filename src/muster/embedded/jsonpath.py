@@ -1,4 +1,4 @@
-"""The part of JSONPath that printer columns use: fields, indices, `[*]` and `[?(@.a=="b")]`."""
+"""The part of JSONPath that printer columns use: fields, indices, slices, `[*]` and `[?(@.a=="b")]`."""
 
 import re
 from functools import lru_cache
@@ -7,6 +7,7 @@ from typing import Any
 _STEP = re.compile(
     r"""\.(?P<field>[A-Za-z0-9_\-]+(?:\\\.[A-Za-z0-9_\-/]+)*)
       | \[(?P<index>-?\d+)\]
+      | \[(?P<slice>(?:-?\d+)?:(?:-?\d+)?)\]
       | \[(?P<all>\*)\]
       | \['(?P<quoted>[^']*)'\]
       | \[\?\(\s*@\.(?P<key>[A-Za-z0-9_.\-]+)\s*==\s*(?P<value>"[^"]*"|'[^']*'|[^)]*?)\s*\)\]""",
@@ -52,6 +53,9 @@ def _step(value: Any, kind: str, name: str, wanted: str) -> list[Any]:
     if kind == "index":
         row = int(name)
         return [value[row]] if -len(value) <= row < len(value) else []
+    if kind == "slice":
+        first, last = (int(end) if end else None for end in name.split(":"))
+        return value[first:last]
     if kind == "all":
         return list(value)
     return [one for one in value if isinstance(one, dict) and str(_below(one, name)) == wanted]

@@ -55,6 +55,8 @@ class Resource:
     storage_version: str = ""
     # Whether it is the only version of its kind.
     only: bool = True
+    # What everybody who uses this version is warned of.
+    deprecation: str = ""
     openapi: Document = field(default_factory=dict)
 
     @cached_property
@@ -269,10 +271,34 @@ def custom(definition: Document, checks: Mapping[str, Check]) -> list[Resource]:
                 columns=tuple(version.get("additionalPrinterColumns") or _AGE),
                 storage_version=storage,
                 only=len(spec["versions"]) == 1,
+                deprecation=_deprecation(spec, version) if version.get("deprecated") else "",
                 openapi=openapi,
             )
         )
     return found
+
+
+def _deprecation(spec: Document, version: Document) -> str:
+    """In the words of the definition, else with the version that is to be used instead, if there is one."""
+    group, kind = spec["group"], spec["names"]["kind"]
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    current = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    newest = max(current, key=stability, default=version["name"])
+    instead = f"; use {group}/{newest} {kind}" if stability(newest) > stability(version["name"]) else ""
+    return f"{group}/{version['name']} {kind} is deprecated{instead}"
+
+
+def stability(version: str) -> tuple[int, int, int]:
+    """v2 before v1 before v2beta1 before v1alpha1."""
+    number, minor, kind = 0, 0, 2
+    digits = version[1:]
+    for word, rank in (("alpha", 0), ("beta", 1)):
+        if word in digits:
+            digits, _, rest = digits.partition(word)
+            kind, minor = rank, int(rest) if rest.isdigit() else 0
+    number = int(digits) if digits.isdigit() else 0
+    return kind, number, minor
 
 
 # Resources of definitions that were seen before, by what they say: many servers have the same ones, one after another.

@@ -20,7 +20,7 @@ class Kubelet:
     """Acts for every node that exists and is not stopped. Looks only at what changed, and at what is due."""
 
     def __init__(self, server: Server) -> None:
-        self._caller = Caller(server, "kubelet")
+        self.caller = Caller(server, "kubelet")
         self._pods = Mirror(server, "pods")
         self._nodes = Mirror(server, "nodes")
         # When a pod was first seen on its node, with its uid: times in documents have whole seconds only.
@@ -71,7 +71,7 @@ class Kubelet:
         ready = _condition("Ready", True, now, "KubeletReady")
         ready["lastHeartbeatTime"] = ready.pop("lastProbeTime") or timestamp(now)
         path = f"/api/v1/nodes/{node['metadata']['name']}"
-        self._caller.patch_status(path, node["metadata"]["uid"], {"conditions": [*conditions, ready]})
+        self.caller.patch_status(path, node["metadata"]["uid"], {"conditions": [*conditions, ready]})
 
     def _act(self, place: Place, pod: Document, now: float) -> float | None:
         """What is due for a pod, and when the next thing is."""
@@ -107,7 +107,7 @@ class Kubelet:
         """Say in an event which annotations can't be read: they are as if they were not there."""
         said = _misread(pod["metadata"].get("annotations") or {})
         if said:
-            self._caller.tell(
+            self.caller.tell(
                 "POST", f"/api/v1/namespaces/{pod['metadata']['namespace']}/events", _event(pod, said, now)
             )
 
@@ -117,11 +117,11 @@ class Kubelet:
         if now < at:
             return at
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
-        self._caller.tell("DELETE", _path(pod), body)
-        return None
+        # What could not be kept is due until it can.
+        return at if self.caller.tell("DELETE", _path(pod), body) >= 500 else None
 
     def _write(self, place: Place, pod: Document, status: Document) -> None:
-        if not self._caller.patch_status(_path(pod), pod["metadata"]["uid"], status):
+        if not self.caller.patch_status(_path(pod), pod["metadata"]["uid"], status):
             self._again[place] = None
 
     def _running(self, pod: Document, now: float) -> Document:

@@ -17,12 +17,16 @@ MERGE = "application/merge-patch+json"
 
 
 class Caller:
-    """Sends requests in the name of one component. A refusal is an answer: the world changed, look again."""
+    """Sends requests in the name of one component. A refusal is an answer: the world changed, look again.
+
+    `trouble` is why the server itself could not do what was asked last: a full disk.
+    """
 
     def __init__(self, server: Server, name: str) -> None:
         self._server = server
         self._headers = {"user-agent": name, "accept": "application/json", "content-type": "application/json"}
         self._name = name
+        self.trouble = ""
 
     def send(
         self, method: str, path: str, body: Any = None, content_type: str = "", query: dict[str, str] | None = None
@@ -38,7 +42,10 @@ class Caller:
     def _answer(self, method: str, path: str, body: Any, content_type: str, query: dict[str, str] | None) -> Answer:
         headers = {**self._headers, "content-type": content_type} if content_type else self._headers
         data = b"" if body is None else msgspec.json.encode(body)
-        return self._server.handle(Request(method, path, query or {}, headers, data, f"system:{self._name}"))
+        found = self._server.handle(Request(method, path, query or {}, headers, data, f"system:{self._name}"))
+        if found.status >= 500:
+            self.trouble = found.json()["message"]
+        return found
 
     def patch_status(self, path: str, uid: str, status: Document) -> bool:
         """Write fields of a status, if the object is still the same one."""

@@ -9,7 +9,7 @@ class Orphans:
 
     def __init__(self, server: Server, after_s: float) -> None:
         self._after_s = after_s
-        self._caller = Caller(server, "pod-garbage-collector")
+        self.caller = Caller(server, "pod-garbage-collector")
         self._pods = Mirror(server, "pods")
         self._nodes = Mirror(server, "nodes")
         # Since when nodes that pods name have been missing.
@@ -41,7 +41,7 @@ class Orphans:
 
     def _delete(self, place: Place, pod: Document) -> None:
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
-        self._caller.tell("DELETE", f"/api/v1/namespaces/{place[0]}/pods/{place[1]}", body)
+        self.caller.tell("DELETE", f"/api/v1/namespaces/{place[0]}/pods/{place[1]}", body)
 
 
 def _node(pod: Document | None) -> str:

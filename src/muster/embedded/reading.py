@@ -218,6 +218,11 @@ class Watch:
         self._revision = max(self._revision, up_to)
         return is_cut
 
+    @property
+    def revision(self) -> int:
+        """Up to which version everything was read."""
+        return self._revision
+
     def bookmark(self) -> bytes | None:
         """How far this watch has come, for clients that want to know."""
         return self._bookmark({}) if self.bookmarks and not self.ended else None

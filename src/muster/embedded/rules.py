@@ -14,6 +14,7 @@ from muster.embedded.structure import definition_causes
 
 Document = dict[str, Any]
 Check = Callable[[Document, Document | None], list[Cause]]
+SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _POLICIES = ("Always", "OnFailure", "Never")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
@@ -284,11 +285,21 @@ def _priority_class(new: Document, old: Document | None) -> list[Cause]:
             found.append(wrong("preemptionPolicy", new.get("preemptionPolicy"), IMMUTABLE))
         return found
     if name.startswith("system-"):
+        why = _not_of_the_system(name, new)
         said = "priority class names with 'system-' prefix are reserved for system use only. error: "
-        return [denied("metadata.name", f"{said}{name} is not a known system priority class")]
+        return [denied("metadata.name", f"{said}{why}")] if why else []
     if value > 1_000_000_000:
         return [denied("value", "maximum allowed value of a user defined priority is 1000000000")]
     return []
+
+
+def _not_of_the_system(name: str, new: Document) -> str:
+    """Why a PriorityClass is none of the two that every cluster has; nothing when it is one."""
+    if name not in SYSTEM_PRIORITIES:
+        return f"{name} is not a known system priority class"
+    if new.get("value") != SYSTEM_PRIORITIES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if new.get("globalDefault") else ""
 
 
 def _lease(new: Document, old: Document | None) -> list[Cause]:

@@ -26,11 +26,19 @@ class Running:
         self.kubelet = Kubelet(server)
         self.workloads = Workloads(server)
         self.orphans = Orphans(server, orphans_after_s) if orphans_after_s is not None else None
+        self._callers = [part.caller for part in (self.kubelet, self.workloads, self.orphans) if part is not None]
         self._due: float | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why something that was to happen in the last step could not be kept; nothing when all could."""
+        return next((caller.trouble for caller in self._callers if caller.trouble), "")
 
     def step(self, now: float) -> float | None:
         """Let everything happen that happens now; when something is due next, if anything is."""
         store = self.server.core.store
+        for caller in self._callers:
+            caller.trouble = ""
         for _ in range(MOST_ROUNDS):
             before = store.revision
             self.server.settle()
@@ -62,18 +70,23 @@ async def keep_running(
 ) -> None:
     """Step after every change and whenever something is due, until cancelled. `pause_s` lets changes gather.
 
-    A step that fails (a full disk, a defect) is told to the log, and the next one comes.
+    A step that fails (a full disk, a defect) is told to the log, once while it stays the same, and the next one comes.
     """
-    changed = asyncio.Event()
+    changed, told = asyncio.Event(), ""
     unsubscribe = running.server.core.store.subscribe(lambda change: changed.set())
     try:
         while True:
             changed.clear()
             try:
                 due = running.step(clock())
+                trouble = running.trouble
             except Exception as error:
-                log.error("kubelet and controllers failed", error=f"{type(error).__name__}: {error}")
+                trouble = f"{type(error).__name__}: {error}"
+            if trouble:
                 due = clock() + AFTER_FAILURE_S
+            if trouble and trouble != told:
+                log.error("kubelet and controllers failed", error=trouble)
+            told = trouble
             changed.clear()
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - clock())):

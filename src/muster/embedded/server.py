@@ -24,6 +24,7 @@ from muster.embedded.exchange import (
     no_such_path,
     not_found,
     plain,
+    warned,
 )
 from muster.embedded.kinds import Kinds, Resource
 from muster.embedded.reading import Watch
@@ -216,6 +217,15 @@ class Server:
             if group[0] == "apis" and discovery.group(self.core.kinds, group[1]) is None:
                 return plain(404, "404 page not found\n")
             raise no_such_path()
+        if not target.resource.deprecation:
+            return self._served(target, request)
+        try:
+            found = self._served(target, request)
+        except Refused as refused:
+            found = _refusal(refused)
+        return warned(found, [target.resource.deprecation])
+
+    def _served(self, target: Target, request: Request) -> Answer:
         if target.subresource:
             return self._below(target, request)
         verb = _verb(request.method, bool(target.name))

@@ -23,7 +23,7 @@ class Workloads:
     """All three controllers over one view of the pods; `step` looks at those for whom something changed."""
 
     def __init__(self, server: Server) -> None:
-        self._caller = Caller(server, "kube-controller-manager")
+        self.caller = Caller(server, "kube-controller-manager")
         self._pods = Mirror(server, "pods")
         self._jobs = Mirror(server, "jobs.batch")
         self._sets = Mirror(server, "statefulsets.apps")
@@ -217,7 +217,7 @@ class Workloads:
     # Requests.
 
     def _create(self, owner: Document, pod: Document) -> Document | None:
-        status, made = self._caller.send("POST", f"/api/v1/namespaces/{owner['metadata']['namespace']}/pods", pod)
+        status, made = self.caller.send("POST", f"/api/v1/namespaces/{owner['metadata']['namespace']}/pods", pod)
         if status != 201:
             self._again[owner["metadata"]["uid"]] = None
         return made if status == 201 else None
@@ -226,7 +226,7 @@ class Workloads:
         for pod in pods:
             metadata = pod["metadata"]
             body = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
-            self._caller.tell("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
+            self.caller.tell("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
 
     def _write(self, api: str, plural: str, document: Document, status: Document) -> None:
         """Write a status, if it says something new."""
@@ -238,7 +238,7 @@ class Workloads:
         metadata = document["metadata"]
         path = f"{api}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        self._caller.tell("PATCH", f"{path}/status", body, MERGE)
+        self.caller.tell("PATCH", f"{path}/status", body, MERGE)
 
 
 def _over(spec: Document, done: int, failed: int, active: int) -> str:

@@ -268,7 +268,9 @@ class _Run:
             if resolved.interface is None or id(owner) in self._seen or _skipped_by(chain) is not None:
                 return
             about, interface = identity_of(owner), resolved.interface.title
-            self._gang(None, chain, resolved)
+            if self._gang(None, chain, resolved) is None:
+                named = annotations_of(_template_of(owner))[POD_GROUP_ANNOTATION]
+                self._later.append(f"{about.title}: its pods join the gang {named}, which their template names")
         except Trouble as trouble:
             if trouble.retry:
                 self._later.append(f"{about.title}: {trouble.message}")
@@ -301,7 +303,7 @@ class _Run:
         self._seen.add(id(owners[0]))
         found = self._memory.blueprint(resolved.interface or _DEFAULT, owners, pod)
         name = name_of(found, resolved.interface)
-        named = annotations_of(pod).get(POD_GROUP_ANNOTATION) if pod is not None else None
+        named = annotations_of(_template_of(owners[0]) if pod is None else pod).get(POD_GROUP_ANNOTATION)
         if named and named != name:
             return None
         namespace = namespace_of(pod if pod is not None else owners[0])
@@ -453,6 +455,13 @@ def _leaf_of(blueprint: Blueprint, labels: Mapping[str, Any]) -> tuple[Node | No
     if row == NONE and unmatched not in (UNMATCHED_ERROR, UNMATCHED_IGNORE):
         row = next((at for at, node in enumerate(leaves.nodes) if unmatched in (node.short, node.name)), NONE)
     return (leaves.nodes[row], row) if row != NONE else (None, 0)
+
+
+def _template_of(owner: Object) -> Object:
+    """What the pods of a workload will be like, where that stands at the usual place."""
+    spec = owner.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    return template if isinstance(template, dict) else {}
 
 
 def _unclaimed(blueprint: Blueprint, pod: Object) -> Trouble:

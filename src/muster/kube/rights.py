@@ -16,7 +16,7 @@ LEASE_NAME = "muster"
 
 
 class Right(NamedTuple):
-    """Some verbs on a resource of a group, and what for. `ours` is only in muster's own namespace."""
+    """Some verbs on a resource of a group, and what for. `ours` is only where muster's Lease is."""
 
     group: str
     resource: str
@@ -85,6 +85,13 @@ WORKLOADS: tuple[Right, ...] = (
 )
 
 
+# Only where the page is served in a cluster: who looks at it, and what they may see.
+PAGE: tuple[Right, ...] = (
+    Right("authentication.k8s.io", "tokenreviews", ("create",), "page", "to know who looks at the page"),
+    Right("authorization.k8s.io", "subjectaccessreviews", ("create",), "page", "to show them what they may see"),
+)
+
+
 class Ask(NamedTuple):
     """One verb on one resource: what an access review is about. Without a namespace, in all of them."""
 
@@ -102,7 +109,7 @@ class Ask(NamedTuple):
 
 
 def asks(right: Right, namespace: str) -> Iterator[Ask]:
-    """A right as questions, one a verb; `namespace` is muster's own."""
+    """A right as questions, one a verb; `namespace` is that of muster's Lease."""
     resource, _, part = right.resource.partition("/")
     for verb in right.verbs:
         name = right.name if verb != "create" else ""

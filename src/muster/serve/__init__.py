@@ -1,5 +1,4 @@
-"""HTTP out: the admission webhook with its certificates, health, metrics; the page is still to come.
+"""HTTP out: the admission webhook, the page, health and metrics; `server` listens.
 
-`webhook`, `health` and `metrics` answer, `certificates` and `publishing` see to it that API servers trust the answer,
-`server` listens.
+`views` is what the page shows, as values; `page` serves it; `static` is what runs in the browser.
 """

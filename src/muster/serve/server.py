@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 from muster.errors import UsageError
 from muster.serve.health import Check, health_handler
 from muster.serve.metrics import metrics_handler
-from muster.serve.webhook import MAX_BODY_BYTES, Webhook
+from muster.serve.webhook.answers import MAX_BODY_BYTES, Webhook
 from muster.telemetry import Log, Metrics
 
 WEBHOOK_PATH = "/validate"

@@ -7,27 +7,35 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
+from muster.kube.client import Limits
 from muster.sim import facts
 from muster.sim.books import CHARGES, Books, charge_of, charged, is_muster, summed
-from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Group, Key, Member
+from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Document, Group, Key, Member
 from muster.sim.sight import Sight
+from muster.sim.wire import UNSENT
 
 # So long after the first bind of a decision the last one has left, unless there are more than may go at a time; then
 # they wait for answers.
 TOGETHER_S = 0.02
 AT_A_TIME, PATIENCE_S = 32, 12.0
-# So long a request may be under way, and so long the same one may be sent again because the server was too busy.
-UNDER_WAY_S, AGAIN_S = 17.0, 60.0
+# So long a request may be under way.
+UNDER_WAY_S = 17.0
+# A conflict says no more than no answer, or a 5xx: the pod may be bound, even by us.
+_OPEN = 409
+# After these a client tries again, so often in all.
+_LATER, _MOST_TRIES = (UNSENT, 429), Limits().attempts
 # Told of a broken rule: which, and how.
 Broken = Callable[[str, str], None]
 
 
 class Sent(NamedTuple):
-    """A bind on its way."""
+    """A bind on its way, until its process knows what became of it. `pod` is its key."""
 
     process: int
     at_s: float
     node: str
+    pod: Key = ("", "")
+    known_s: float = float("inf")
 
 
 class Decision(NamedTuple):
@@ -47,6 +55,9 @@ class Binds:
         # By uid, all that was sent for a pod; and decisions that are not judged yet.
         self._sent: dict[str, list[Sent]] = {}
         self._open: dict[tuple[int, Key], Decision] = {}
+        # Per process: the pods whose binds were not answered yet, and those whose answer left it open.
+        self._unanswered: dict[int, set[str]] = {}
+        self._open_still: dict[int, set[str]] = {}
         # When each process sent binds.
         self._times: dict[int, list[float]] = {}
         # Pods that muster told to go, since when.
@@ -56,23 +67,60 @@ class Binds:
 
     def send(self, process: int, pod: Member, node: str, now_s: float) -> None:
         """A bind leaves a process."""
-        before = self._sent.setdefault(pod.uid, [])
-        again = any(
-            one.process == process and one.node == node and now_s - one.at_s < AGAIN_S and one.at_s < now_s
-            for one in before
-        )
-        before.append(Sent(process, now_s, node))
+        is_again = self._tries(process, pod.uid) > 0
+        self._sent.setdefault(pod.uid, []).append(Sent(process, now_s, node, pod.key))
+        self._unanswered.setdefault(process, set()).add(pod.uid)
         self._times.setdefault(process, []).append(now_s)
         if pod.gang is None:
             self._broken("§11.4", f"pod {_name(pod)} is bound to {node} and belongs to no gang")
             return
+        if is_again:
+            # The client repeats what the server was too busy for.
+            return
         decision = self._open.get((process, pod.gang))
         if decision is None:
-            if again:
-                # The client repeats what the server was too busy for: nobody decided anew.
-                return
             decision = self._open[process, pod.gang] = Decision(process, pod.gang, now_s, {})
         decision.pods[pod.uid] = pod
+
+    def answered(self, process: int, uid: str, status: int | None, now_s: float) -> None:
+        """An answer to a bind reaches a process."""
+        if status in _LATER and self._tries(process, uid) < _MOST_TRIES:
+            # The client sends it again by itself: nobody decides anew, and nobody knows more.
+            return
+        self._unanswered.get(process, set()).discard(uid)
+        if status is not None and status != _OPEN and status < 500:
+            self._learned(process, uid, now_s)
+        else:
+            self._open_still.setdefault(process, set()).add(uid)
+
+    def eviction_answered(self, uid: str, status: int | None) -> None:
+        """Who was refused, or never asked, to go is known to stay."""
+        if status is not None and 300 <= (status or 300) < 500 and status != _OPEN:
+            self.evicted.pop(uid, None)
+
+    def _tries(self, process: int, uid: str) -> int:
+        """How often it was sent since somebody decided so."""
+        return sum(one.process == process and one.known_s == float("inf") for one in self._sent.get(uid, ()))
+
+    def read(self, process: int, namespace: str | None, name: str | None, now_s: float) -> None:
+        """A process has read a pod, or all of a namespace: it knows what became of its binds there. What is still under
+        way may yet be done.
+        """
+        for uid in sorted(self._open_still.get(process, ())) if namespace is not None else ():
+            key = self._sent[uid][-1].pod
+            if key[0] == namespace and name in (None, key[1]):
+                self._learned(process, uid, now_s)
+        there = (pod for key, pod in self._books.pods.items() if key[0] == namespace and name in (None, key[1]))
+        for pod in there if namespace is not None and self.evicted else ():
+            if pod.state == PLACED:
+                # It was told to go, and stays.
+                self.evicted.pop(pod.uid, None)
+
+    def _learned(self, process: int, uid: str, now_s: float) -> None:
+        self._open_still.get(process, set()).discard(uid)
+        self._sent[uid] = [
+            one._replace(known_s=min(one.known_s, now_s)) if one.process == process else one for one in self._sent[uid]
+        ]
 
     def tick(self, now_s: float) -> None:
         """Time has gone on: decisions that were sent are judged."""
@@ -81,10 +129,12 @@ class Binds:
                 del self._open[key]
                 self._judge(decision)
 
-    def ended(self, process: int) -> None:
+    def ended(self, process: int, now_s: float) -> None:
         """What a process did not live to send says nothing."""
         for key in [key for key in self._open if key[0] == process]:
             del self._open[key]
+        for uid in sorted(self._unanswered.pop(process, set()) | self._open_still.pop(process, set())):
+            self._learned(process, uid, now_s)
 
     def settle(self) -> None:
         """It is over: everything is judged."""
@@ -99,7 +149,7 @@ class Binds:
         checks: tuple[tuple[str, Callable[[Member, float | None], str]], ...] = (
             ("S1", self._room),
             ("§11.2", self._shape),
-            ("S3", self._together),
+            ("S3", lambda one, moment: self._together(one, moment, since_s)),
             ("S7", self._limits),
             ("§4", self._held),
         )
@@ -108,12 +158,13 @@ class Binds:
             if says and all(check(pod, moment) for moment in self._books.moments(since_s)):
                 self._broken(rule, f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s): {says}")
 
-    def flying(self, gang: Key, process: int, at_s: float) -> dict[str, Member]:
-        """Pods of a gang that waited, as far as anybody could see, and that a process had sent on their way."""
+    def flying(self, members: Mapping[str, Member], process: int, at_s: float) -> dict[str, Member]:
+        """Those of a gang's pods that waited, and that a process had sent on their way and not heard of."""
         return {
             uid: pod
-            for uid, pod in self._books.gang(gang, at_s).items()
-            if pod.state == WAITING and self.was_sent(uid, process, at_s - UNDER_WAY_S, at_s)
+            for uid, pod in members.items()
+            if pod.state == WAITING
+            and any(one.process == process and one.at_s <= at_s <= one.known_s for one in self._sent.get(uid, ()))
         }
 
     def was_sent(self, uid: str, process: int, since_s: float, until_s: float) -> bool:
@@ -164,8 +215,14 @@ class Binds:
                     return f"the port {taken.number} is taken by {_name(one)}"
         return facts.forbids(node, pod.spec)
 
-    def _together(self, pod: Member, moment: float | None) -> str:
-        """§11.3: one domain of every required level, counting all placed pods, by the labels of that moment."""
+    def _together(self, pod: Member, moment: float | None, since_s: float) -> str:
+        """§11.3: one domain of every required level, counting all placed pods, by the labels of that moment; watches of
+        Topologies and of nodes are not equally late.
+        """
+        said = [self._apart(pod, moment, topologies) for topologies in self._books.topologies.since(since_s)]
+        return said[0] if all(said) else ""
+
+    def _apart(self, pod: Member, moment: float | None, topologies: Mapping[str, Document]) -> str:
         group = self._gang_of(pod, moment)
         if group is None or group.tree is None:
             return "its gang is not there"
@@ -173,9 +230,11 @@ class Binds:
         holds = [hold for hold in group.holds if leaf in hold.leaves]
         if not holds:
             return ""
+        if self._books.node(pod.node, moment) is None:
+            return "the node is not there"
         placed = list(self._books.decided(group.key, moment))
         for hold in holds:
-            labels = facts.labels_of(hold.constraint, self._books.topologies.at(moment))
+            labels = facts.labels_of(hold.constraint, topologies)
             if labels is None:
                 return f"nobody has the required level {hold.constraint.required} of {hold.says}"
             found: dict[tuple[str, ...] | None, str] = {}
@@ -250,7 +309,7 @@ class Binds:
         said: list[tuple[str, str]] = []
         for group in known.since(since_s) if known is not None else ():
             if group is not None and group.tree is not None:
-                wrong = self._unfinished(decision, group, since_s)
+                wrong = self._unfinished_however(decision, group, since_s)
                 if wrong is None:
                     break
                 said.append(wrong)
@@ -263,12 +322,22 @@ class Binds:
         if over and all(self._over_quota(decision, moment) for moment in self._books.moments(since_s)):
             self._broken("S7", f"gang {'/'.join(decision.gang)}, bound at {decision.at_s:.3f} s: {over}")
 
-    def _unfinished(self, decision: Decision, group: Group, since_s: float) -> tuple[str, str] | None:
+    def _unfinished_however(self, decision: Decision, group: Group, since_s: float) -> tuple[str, str] | None:
+        """What lacks its minimum in every state of its pods since then; None: there is one in which nothing does."""
+        known, first = self._books.members.get(decision.gang), None
+        for members in known.since(since_s) if known is not None else (dict[str, Member](),):
+            wrong = self._unfinished(decision, group, self._seen_there(decision, members, since_s))
+            if wrong is None:
+                return None
+            first = first or wrong
+        return first
+
+    def _unfinished(self, decision: Decision, group: Group, there: Mapping[str, Member]) -> tuple[str, str] | None:
         """What lacks its minimum with all that was sent; None: nothing does."""
         tree = group.tree
         assert tree is not None
         counts = [0] * len(tree.nodes)
-        for pod in self._seen_there(decision, since_s).values():
+        for pod in there.values():
             leaf = group.leaf_of(pod)
             if leaf != NONE:
                 counts[leaf] += 1
@@ -286,18 +355,16 @@ class Binds:
                 row = tree.nodes[row].parent
         return None
 
-    def _seen_there(self, decision: Decision, since_s: float) -> Mapping[str, Member]:
-        """All that whoever decided may have counted: placed at any moment since then, sent before, or sent now."""
-        books, found = self._books, dict(decision.pods)
-        known, now = books.members.get(decision.gang), books.gang(decision.gang)
-        for members in known.since(since_s) if known is not None else ():
-            for uid, pod in members.items():
-                if uid in found or (self.evicted.get(uid, decision.at_s) < decision.at_s and members is not now):
-                    # Who was told to go, and went, is known to have gone.
-                    continue
-                if pod.state == SUCCEEDED or (pod.state == PLACED and self._stood(pod, since_s)):
-                    found[uid] = pod
-        return {**self.flying(decision.gang, decision.process, decision.at_s), **found}
+    def _seen_there(self, decision: Decision, members: Mapping[str, Member], since_s: float) -> Mapping[str, Member]:
+        """All that whoever decided may have counted in a state of its pods: placed, sent before, or sent now."""
+        found, now = dict(decision.pods), self._books.gang(decision.gang)
+        for uid, pod in members.items():
+            if uid in found or (self.evicted.get(uid, decision.at_s) < decision.at_s and members is not now):
+                # Who was told to go, and went, is known to have gone.
+                continue
+            if pod.state == SUCCEEDED or (pod.state == PLACED and self._stood(pod, since_s)):
+                found[uid] = pod
+        return {**self.flying(members, decision.process, decision.at_s), **found}
 
     def _stood(self, pod: Member, since_s: float) -> bool:
         known = self._books.nodes.get(pod.node)

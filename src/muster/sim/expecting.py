@@ -5,13 +5,15 @@ plain documents, so that it does not matter whether it comes from a real control
 """
 
 import json
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.embedded.store import Change
+from muster.embedded.store import DELETED, Change
+from muster.plan.outcome import Code, Verdict
 from muster.sim.scenario import (
     EvictionExpected,
     Expected,
@@ -36,17 +38,37 @@ _QUEUE_FIELDS = {
     "non_preemptible": "allocatedNonPreemptible",
     "requested": "requested",
 }
+_PLACED, _INFEASIBLE, _UNDECIDED, _HELD = (one.value for one in Verdict)
+# A status has no word for the verdict of a gang below its minimum, but its foremost reason tells: Infeasible;
+_IN_VAIN = {Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.TOPOLOGY_DRIFT}
+# Held, or Infeasible when the queue closes only one of several ways;
+_BY_A_QUEUE = {Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA}
+# any, for it is about something else. A search that is not over is Undecided, and all other reasons say Held.
+_BESIDE = {Code.EVICTED, Code.BIND_BACKOFF, Code.SET_ASIDE, Code.BAD_POD, Code.PRIORITY_NOT_FOUND, Code.SCHEDULER_ERROR}
+# These hold also a gang that is placed: nothing is added to it.
+_HOLDING = {
+    *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE),
+    *(Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
+}
+# Numbers of a sentence, with their units; of those, how much room or how many pods there are.
+_NUMBER = r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)([MGT]?)(?![\w.])"
+_EVERY, _BEST = re.compile(_NUMBER), re.compile(rf"(?<=there is room for ){_NUMBER}|{_NUMBER} (?:of \d|left of )")
+_UNITS = {"": 1, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class Bound(NamedTuple):
-    """A pod came to a node."""
+    """A pod of a gang came to a node."""
 
     pod: Key
     node: str
+    gang: Key
 
 
 class Moves:
-    """The binds and evictions since a step began; `changed` is called after every change of a store."""
+    """The binds and evictions since a step began, of pods as they are shown one after the other.
+
+    Who is told to go is evicted from then on, and not only when it is gone.
+    """
 
     def __init__(self) -> None:
         self.bound: list[Bound] = []
@@ -60,17 +82,24 @@ class Moves:
 
     def changed(self, change: Change) -> None:
         """Takes in a change of the store."""
-        if change.key.resource != "pods":
-            return
-        now, before = change.document, change.before or {}
-        uid = now["metadata"]["uid"]
-        leaves = change.type == "DELETED" or now["metadata"].get("deletionTimestamp")
-        if leaves and uid not in self._told and was_evicted(now):
+        if change.key.resource == "pods":
+            self.saw(change.document, change.before, gone=change.type == DELETED)
+
+    def saw(self, pod: Document, before: Document | None, *, gone: bool) -> None:
+        """Takes in a pod as it is now, or was when it went, and as it was shown last."""
+        uid = pod["metadata"]["uid"]
+        leaves = gone or pod["metadata"].get("deletionTimestamp")
+        if leaves and uid not in self._told and was_evicted(pod):
             self._told.add(uid)
-            self.evicted.append(now)
-        node = (now.get("spec") or {}).get("nodeName", "")
-        if change.type == "MODIFIED" and node and not (before.get("spec") or {}).get("nodeName"):
-            self.bound.append(Bound((change.key.namespace, change.key.name), node))
+            self.evicted.append(pod)
+        node = _node(pod)
+        if not gone and before is not None and before["metadata"]["uid"] == uid and node and not _node(before):
+            self.bound.append(Bound(key_of(pod), node, _gang_of(pod)))
+
+
+def _node(pod: Document) -> str:
+    found: str = (pod.get("spec") or {}).get("nodeName") or ""
+    return found
 
 
 def was_evicted(pod: Document) -> bool:
@@ -134,6 +163,8 @@ class _Comparing:
             if (node := (one.get("status") or {}).get("nominatedNodeName")) and key_of(one) not in self._node_of
         }
         self._gone = [(key_of(one), _gang_of(one)) for one in seen.evicted]
+        # All that are there, or moved.
+        self._pods = {*(key_of(one) for one in (*seen.pods, *seen.evicted)), *(one.pod for one in seen.bound)}
 
     def all(self, expected: Expected) -> list[str]:
         wrong = []
@@ -147,11 +178,11 @@ class _Comparing:
         for name, queue in expected.queues.items():
             # Who was evicted asks for nothing until there is another: the shares are those of the next cycle.
             told = msgspec.structs.replace(queue, fair_share=None) if expected.evictions else queue
-            wrong += [f"queue {name}: {fault}" for fault in _queue(queues.get(name, {}), told)]
+            found = _queue(queues[name], told) if name in queues else ["it is not there"]
+            wrong += [f"queue {name}: {fault}" for fault in found]
         if expected.unchanged:
             named = {_key(name) for name in expected.gangs}
-            moved = {_gang_of(one) for one in self._seen.pods if key_of(one) in {pod for pod, _ in self._seen.bound}}
-            moved |= {gang for _, gang in self._gone}
+            moved = {one.gang for one in self._seen.bound} | {gang for _, gang in self._gone}
             wrong += [f"{gang[1]} was not to change" for gang in sorted(moved - named - {(SPACE, "")})]
         return wrong
 
@@ -159,12 +190,14 @@ class _Comparing:
         every = {**self._promised, **self._node_of}
         nodes = {pod: node for pod, node in every.items() if fnmatchcase(pod[1], expected.pods)}
         wrong = [f"{pod[1]} is on {node}" for pod, node in nodes.items() if not fnmatchcase(node, expected.nodes)]
+        if expected.count is None and not any(fnmatchcase(pod[1], expected.pods) for pod in self._pods):
+            wrong.append(f"no pod is called {expected.pods}")
         return wrong + _unlike(f"pods {expected.pods} that have a node", expected.count, len(nodes))
 
     def _evictions(self, expected: int | list[EvictionExpected] | None) -> list[str]:
         gone = [pod[1] for pod, _ in self._gone]
         if not isinstance(expected, list):
-            return _unlike(f"evictions ({', '.join(gone)})", expected, len(gone))
+            return _unlike("evictions" + (f" ({', '.join(gone)})" if gone else ""), expected, len(gone))
         wrong = [f"{name} is evicted" for name in gone if not any(fnmatchcase(name, one.pods) for one in expected)]
         for pattern in dict.fromkeys(one.pods for one in expected):
             alike = [one for one in expected if one.pods == pattern]
@@ -184,10 +217,12 @@ class _Comparing:
         uids = {one["metadata"].get("uid") for one in groups}
         about = [one for one in self._seen.events if (one.get("regarding") or {}).get("uid") in uids]
         notes = [one.get("note", "") for one in about if one.get("reason") == "Evicted"]
-        wrong = [] if any(words in note for note in notes) or not gangs else [f"no Event {words}: {notes}"]
+        wrong = [] if any(words in note for note in notes) or not gangs else [f"no Event {words}, but {_listed(notes)}"]
         if expected.to is not None:
             kept = [node for one in groups for node in _kept(one)]
-            wrong += [] if any(fnmatchcase(node, expected.to) for node in kept) else [f"room is kept on {kept}"]
+            wrong += (
+                [] if any(fnmatchcase(node, expected.to) for node in kept) else [f"room is kept on {_listed(kept)}"]
+            )
         return wrong
 
     def _gang(self, key: Key, expected: GangExpected) -> list[str]:
@@ -204,15 +239,15 @@ class _Comparing:
         wrong = _unlike("phase", "Scheduled" if scheduled else waits, status["phase"])
         if status["phase"] == "Completed":
             wrong = []
-        if expected.verdict != "Held" or not rows[""]["satisfied"]:
-            wrong += _unlike("verdict", expected.verdict == "Placed", scheduled or promised)
+        may = [_PLACED] if promised else _verdicts(rows, status.get("reason", ""))
+        wrong += [] if expected.verdict in may else _unlike("verdict", expected.verdict, " or ".join(may))
         wrong += _unlike("satisfied", expected.satisfied, rows[""]["satisfied"])
         wrong += _unlike("satisfied and Scheduled", rows[""]["satisfied"], scheduled)
         wrong += _rows(rows, expected)
         for together in expected.together:
             wrong += self._together(key, together)
         mine = [pod for pod in self._seen.pods if _gang_of(pod) == key]
-        came = {pod for pod, _ in self._seen.bound} & {key_of(one) for one in mine}
+        came = {one.pod for one in self._seen.bound if one.gang == key}
         wrong += _unlike("bindings", expected.bindings, len(came))
         wrong += _unlike("nominations", expected.nominations, sum(key_of(one) in self._promised for one in mine))
         wrong += _unlike("evicted", expected.evicted, sum(gang == key for _, gang in self._gone))
@@ -224,26 +259,34 @@ class _Comparing:
         """Nothing is told of an invalid gang but that it is; its errors stand in one condition."""
         if status.get("phase") != "Invalid":
             return ["it has no status"]
-        wrong = _unlike("verdict", expected.verdict, "Held")
-        return wrong + _unlike("satisfied", expected.satisfied, False)
+        wrong = _unlike("verdict", expected.verdict, _HELD)
+        wrong += _unlike("satisfied", expected.satisfied, False)
+        if expected.reasons is None:
+            return wrong
+        message = next((one["message"] for one in status["conditions"] if one["type"] == "Accepted"), "")
+        return wrong + _reasons({"": {"reason": status["reason"], "message": message}}, status, expected.reasons)
 
     def _together(self, gang: Key, expected: Together) -> list[str]:
         known = {one["metadata"]["name"]: one for one in self._seen.topologies}
         if not expected.topology and len(known) != 1:
             return [f"there are {len(known)} Topologies"]
-        topology = known[expected.topology] if expected.topology else next(iter(known.values()))
-        labels = [level["nodeLabel"] for level in topology["spec"]["levels"]]
+        name = expected.topology or next(iter(known))
+        if name not in known:
+            return [f"there is no Topology {name}, but {_listed(known)}"]
+        labels = [level["nodeLabel"] for level in known[name]["spec"]["levels"]]
+        if expected.level not in labels:
+            return [f"the Topology {name} has no level {expected.level}, but {_listed(labels)}"]
         labels = labels[: labels.index(expected.level) + 1]
         held, nodes_of = [], {**self._promised, **self._node_of}
-        for name in expected.sub_groups:
-            nodes = {nodes_of.get(key_of(one), "") for one in self._of(gang, name)} - {""}
+        for leaf in expected.sub_groups:
+            nodes = {nodes_of.get(key_of(one), "") for one in self._of(gang, leaf)} - {""}
             if not nodes:
-                return [f"{name} has no placed pods"]
-            held.append({tuple(self._nodes[node].get(label) for label in labels) for node in nodes})
-        every = [domain for found in held for domain in found]
+                return [f"{leaf} has no placed pods"]
+            held.append({"/".join(self._nodes[node].get(label, "-") for label in labels) for node in nodes})
+        every, leaves = [domain for found in held for domain in found], _listed(expected.sub_groups)
         if expected.apart:
-            return [] if len(every) == len(set(every)) else [f"{expected.sub_groups} share a {expected.level}"]
-        return [] if len(set(every)) == 1 else [f"{expected.sub_groups} lie in {sorted(map(str, set(every)))}"]
+            return [] if len(every) == len(set(every)) else [f"{leaves} share a {expected.level}"]
+        return [] if len(set(every)) == 1 else [f"{leaves} lie in {_listed(sorted(set(every)))}"]
 
     def _of(self, gang: Key, leaf: str) -> list[Document]:
         return [one for one in self._seen.pods if _gang_of(one) == gang and _labels(one).get(LEAF, "") == leaf]
@@ -286,12 +329,25 @@ def _rows(rows: dict[str, Document], expected: GangExpected) -> list[str]:
     return wrong
 
 
+def _verdicts(rows: dict[str, Document], foremost: str) -> list[str]:
+    """The verdicts that a status may stand for."""
+    if rows[""]["satisfied"]:
+        return [_PLACED, _HELD] if any(row.get("reason") in _HOLDING for row in rows.values()) else [_PLACED]
+    if foremost in _BESIDE:
+        return [_INFEASIBLE, _UNDECIDED, _HELD]
+    if foremost in _BY_A_QUEUE:
+        return [_INFEASIBLE, _HELD]
+    if foremost == Code.SEARCH_BUDGET:
+        return [_UNDECIDED]
+    return [_INFEASIBLE] if foremost in _IN_VAIN else [_HELD]
+
+
 def _reasons(rows: dict[str, Document], status: Document, expected: list[ReasonExpected]) -> list[str]:
     """Reasons stand at the tree nodes that they are about, in words: one at each, the foremost of those expected."""
     told = {name: (row.get("reason", ""), row.get("message", "")) for name, row in rows.items()}
     said = {name: one for name, one in told.items() if one[0]}
     if not expected:
-        return [f"there are reasons: {said}"] if said or status.get("reason") else []
+        return [f"there are reasons: {_told(said)}"] if said or status.get("reason") else []
     wrong = []
     for name, (code, message) in said.items():
         about = [one for one in expected if one.sub_group in (None, name) and fnmatchcase(code, one.code)]
@@ -300,17 +356,37 @@ def _reasons(rows: dict[str, Document], status: Document, expected: list[ReasonE
     for one in expected:
         # Another one that is told at the same place comes first.
         if not any(name in said for name in told if one.sub_group in (None, name)):
-            wrong.append(f"no reason {one.code} of {one.sub_group or 'the root'} in {said}")
+            wrong.append(f"no reason {one.code} of {one.sub_group or 'the root'}, but {_told(said)}")
     return wrong
 
 
+def _told(said: dict[str, tuple[str, str]]) -> str:
+    return _listed(f"{code} of {name or 'the root'}" for name, (code, _) in said.items())
+
+
 def _says(message: str, expected: ReasonExpected) -> bool:
-    """The sentence names the domain and the numbers."""
+    """The sentence names the domain, the queue, the pod and the numbers; whether it is about surplus is not in it."""
     where = expected.where or "*"
     numbers = f": {expected.best} of {expected.asked}" if expected.where and expected.best is not None else ""
     named = expected.where is None or fnmatchcase(message, f"*{where}{numbers}*")
-    words = [word for word in (expected.pod, expected.detail) if word]
-    return bool(message) and named and all(fnmatchcase(message, f"*{word}*") for word in words)
+    resource = {"gpu": "GPU", "cpu": "CPU"}.get(expected.resource or "", expected.resource)
+    queue = f"queue {expected.queue} " if expected.queue else None
+    words = [word for word in (expected.pod, expected.detail, queue, resource) if word]
+    if not message or not named or not all(fnmatchcase(message, f"*{word}*") for word in words):
+        return False
+    # Where no node would do, nothing is said of room.
+    best = _numbers(_BEST, message) or {0.0}
+    said = _numbers(_EVERY, message)
+    return expected.best in (None, *best) and {expected.asked, expected.total} - {None} <= said
+
+
+def _numbers(pattern: re.Pattern[str], message: str) -> set[float]:
+    """Numbers of a sentence; those of CPUs in millicores, too, as plans have them."""
+    found = set()
+    for one in pattern.finditer(message):
+        number, unit, *_ = (group for group in one.groups() if group is not None)
+        found.add(round(float(number.replace(",", "")) * _UNITS[unit], 3))
+    return found | ({number * 1000 for number in found} if " CPU" in message else set())
 
 
 def _queue(queue: Document, expected: QueueExpected) -> list[str]:
@@ -327,6 +403,10 @@ def _queue(queue: Document, expected: QueueExpected) -> list[str]:
 def _amount(amounts: Document, charge: str) -> float:
     found = {name.rpartition("/")[2]: value for name, value in amounts.items()}
     return float(found.get(charge, 0))
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(words) or "none"
 
 
 def _unlike(what: str, expected: object, found: object) -> list[str]:

@@ -20,11 +20,12 @@ from muster.sim.facts import Key, Member
 from muster.sim.recount import flipped
 from muster.sim.sight import Sight
 from muster.sim.story import Story
-from muster.sim.trace import Violation
 
 # More of the same in so many seconds is a loop that runs hot: binds of one pod, writes of one object, the same words.
 _MOST_BINDS, _BINDS_S = 20, 10.0
 _MOST_WRITES, _WRITES_S = 90, 60.0
+# So long after the plan that it follows from a status is written, at most; without repetitions.
+_TOLD_S = 12.0
 # Of one kind only so many violations are kept: what is wrong once is often wrong a thousand times.
 _MOST_OF_A_RULE = 20
 
@@ -42,9 +43,10 @@ class Written(NamedTuple):
 class Judge:
     """Every violation, as it happens."""
 
-    def __init__(self, story: Story, server: Server, now: Callable[[], float]) -> None:
-        self.violations: list[Violation] = []
-        self._now = now
+    def __init__(
+        self, story: Story, server: Server, now: Callable[[], float], broken: Callable[[str, str], None]
+    ) -> None:
+        self._now, self._tell = now, broken
         self.books = Books(server.core.store)
         self._sight = sight = Sight(story)
         self.binds = Binds(self.books, sight, self._broken)
@@ -53,6 +55,8 @@ class Judge:
         self._uids: dict[Key, dict[str, Member]] = {}
         for pod in self.books.pods.values():
             self._uids.setdefault(pod.key, {})[pod.uid] = pod
+        # When a process asked for the pods of a namespace, as they are.
+        self._asked: dict[tuple[int, str], float] = {}
         self._recent: dict[tuple[Any, ...], deque[float]] = {}
         self._said: dict[str, int] = {}
 
@@ -60,6 +64,7 @@ class Judge:
         """After each change of the store, by whom."""
         now_s = self._now()
         self._tick(now_s)
+        self._sight.changed(change.key.resource, change.revision, now_s)
         if change.key.resource == PODS:
             self._pod_changed(change, who, now_s)
             return
@@ -72,7 +77,8 @@ class Judge:
         now_s = self._now()
         self._tick(now_s)
         if request.method == "GET":
-            self._reads(process, request, now_s)
+            if (namespace := _namespace_read(request)) is not None:
+                self._asked[process, namespace] = now_s
             return
         written = _written(request)
         if not leads and written.resource != "leases":
@@ -80,17 +86,43 @@ class Judge:
             self._broken("S8", f"muster-{process} writes and does not hold the Lease: {what}")
         if written.resource == PODS and written.name:
             self._writes_pod(process, request, written, now_s)
-        if written.resource not in ("leases", "events"):
-            name = written.name or ((written.body or {}).get("metadata") or {}).get("name") or ""
+        if written.resource != "leases":
+            name = written.name or _about(written.body or {})
             what = f"muster-{process}: {request.method} {request.path} for {name}"
             key = (process, request.method, request.path, name)
             self._count("L6", key, _MOST_WRITES, _WRITES_S, what)
 
+    def answered(self, process: int, request: Request, status: int | None) -> None:
+        """An answer reaches a process; None: there was none, and it waits no longer."""
+        now_s = self._now()
+        self._tick(now_s)
+        if request.method == "GET":
+            namespace = _namespace_read(request)
+            if namespace is not None and status == 200:
+                self.evictions.read(process, namespace, self._asked.pop((process, namespace), now_s), now_s)
+            if status in (200, 404):
+                self.binds.read(process, *_pods_read(request), now_s)
+            return
+        written = _written(request)
+        if written.resource == PODS and written.below == "binding":
+            self.binds.answered(process, _uid_meant(written), status, now_s)
+        elif written.resource == PODS and written.below == "eviction":
+            self.binds.eviction_answered(_uid_meant(written), status)
+
+    def saw(self, process: int, plural: str, revision: int) -> None:
+        """A process was shown everything of a kind up to a version."""
+        self._sight.saw(process, plural, revision, self._now())
+
+    def planned(self, process: int) -> None:
+        """A process made a plan on what it has seen."""
+        self._sight.planned(process, self._now())
+
     def ended(self, process: int) -> None:
         """A process is no more, however it ended."""
         self._tick(self._now())
-        self.binds.ended(process)
-        self.evictions.ended(process)
+        self._sight.ended(process)
+        self.binds.ended(process, self._now())
+        self.evictions.ended(process, self._now())
 
     def settle(self) -> None:
         """Nothing more comes: what is still open is judged."""
@@ -106,7 +138,7 @@ class Judge:
         if known is None or now is None:
             return
         name = ""
-        for before in known.since(self._sight.since_s(process, now_s)):
+        for before in known.since(self._sight.since_s(process, now_s, _TOLD_S)):
             if before is None or before is now:
                 continue
             name = flipped(before, now)
@@ -135,14 +167,6 @@ class Judge:
             if not pod.ours:
                 self._broken("S9", f"pod {'/'.join(key)} of another scheduler was bound by {who}")
             self.binds.take_effect(pod, now_s)
-
-    def _reads(self, process: int, request: Request, now_s: float) -> None:
-        """A list of pods as they are now: nothing of a cache, and no watch."""
-        parts = request.path.strip("/").split("/")
-        if parts[-1] != PODS or "watch" in request.params or request.params.get("resourceVersion"):
-            return
-        if len(parts) == 5 and parts[2] == "namespaces":
-            self.evictions.read(process, unquote(parts[3]), now_s)
 
     def _writes_pod(self, process: int, request: Request, written: Written, now_s: float) -> None:
         key = written.namespace, written.name
@@ -183,7 +207,23 @@ class Judge:
     def _broken(self, rule: str, says: str) -> None:
         count = self._said[rule] = self._said.get(rule, 0) + 1
         if count <= _MOST_OF_A_RULE:
-            self.violations.append(Violation(self._now(), rule, says))
+            self._tell(rule, says)
+
+
+def _namespace_read(request: Request) -> str | None:
+    """Of which namespace the pods are asked for, as they are now: nothing of a cache, and no watch."""
+    parts = request.path.strip("/").split("/")
+    if parts[-1] != PODS or "watch" in request.params or request.params.get("resourceVersion"):
+        return None
+    return unquote(parts[3]) if len(parts) == 5 and parts[2] == "namespaces" else None
+
+
+def _pods_read(request: Request) -> tuple[str | None, str | None]:
+    """Namespace and name of a pod that is read, or the namespace of all that are; None: none, or all."""
+    parts = request.path.strip("/").split("/")
+    if len(parts) == 6 and parts[4] == PODS:
+        return unquote(parts[3]), unquote(parts[5])
+    return _namespace_read(request), None
 
 
 def _written(request: Request) -> Written:
@@ -198,6 +238,14 @@ def _written(request: Request) -> Written:
     if request.body and (resource == PODS or not name):
         body = json.loads(request.body)
     return Written(resource, namespace, name, below, body)
+
+
+def _about(body: dict[str, Any]) -> str:
+    """What a new object is; of an event, what it says about what: their own names are all different."""
+    regarding = body.get("regarding") or body.get("involvedObject")
+    if regarding is not None:
+        return f"{regarding.get('kind')} {regarding.get('name')}: {body.get('reason')}"
+    return str((body.get("metadata") or {}).get("name") or "")
 
 
 def _uid_meant(written: Written) -> str:

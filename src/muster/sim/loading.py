@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.api.documents import read
+from muster.api.documents import Document, read
 from muster.api.writing import write_yaml
-from muster.errors import UsageError
+from muster.errors import UnreadableInput, UsageError
 from muster.sim.objects import Objects
 from muster.sim.scenario import BadScenario, Expected, Step
-from muster.sim.story import Story
+from muster.sim.story import STRIKES, Fault, Story
 
 # What is played at most: a story is small.
 # A pod of a scenario that is told to go takes so long, unless a step says that it is gone.
@@ -34,16 +34,14 @@ def load(path: Path) -> Story:
 
 def parse(data: bytes, name: str = "story") -> Story:
     """The text of a story or scenario; the first document is the story, others are objects. Raises BadScenario."""
-    documents = read(data)
-    for document in documents:
-        if document.problems:
-            one = document.problems[0]
-            raise BadScenario(
-                f"{name}: document {document.number}: {one.path} {one.message}".replace("  ", " "), one.hint
-            )
+    documents = _documents(data, name)
+    header = documents[0].value
+    if isinstance(header, dict) and {"apiVersion", "kind"} <= set(header):
+        hint = f"write it behind the story and a line of ---; or: muster plan -f {name}"
+        raise BadScenario(f"{name}: begins with a {header['kind']}, an object of Kubernetes: that is no story", hint)
     try:
-        story = msgspec.convert(documents[0].value, Story, str_keys=True)
-    except (msgspec.ValidationError, IndexError) as error:
+        story = msgspec.convert(header, Story, str_keys=True)
+    except msgspec.ValidationError as error:
         raise BadScenario(f"{name}: {error}", "docs/simulation.md has the keys of a story") from None
     if not all(isinstance(one.value, dict) for one in documents[1:]):
         raise BadScenario(f"{name}: a document behind the story is no object", "write Kubernetes objects there")
@@ -52,13 +50,28 @@ def parse(data: bytes, name: str = "story") -> Story:
     return story
 
 
+def _documents(data: bytes, name: str) -> list[Document]:
+    """At least one, and nothing is wrong with them. Raises BadScenario."""
+    try:
+        documents = read(data)
+    except UnreadableInput as error:
+        raise BadScenario(f"{name}: {error.message}", error.hint) from None
+    for document in documents:
+        for one in document.problems:
+            where = ": ".join(filter(None, (name, f"document {document.number}", one.path)))
+            raise BadScenario(f"{where}: {one.message}", one.hint)
+    if not documents:
+        raise BadScenario(f"{name}: is empty", "docs/simulation.md has the keys of a story")
+    return documents
+
+
 def check(story: Story, name: str = "story") -> None:
     """What the types can't say. Raises BadScenario."""
     applied = [story, *(step.apply for step in story.steps), *(one.apply for one in story.happens)]
     for objects in applied:
         strangers = sorted(set(objects.history) - set(objects.gangs))
         if strangers:
-            raise BadScenario(f"{name}: history of {strangers}, which are not among the gangs beside it")
+            raise BadScenario(f"{name}: history of {', '.join(strangers)}, which are not among the gangs beside it")
     workloads = [*story.workloads.values(), *(one for some in story.happens for one in some.workloads.values())]
     nodes = sum(one.count or 1 for objects in applied for one in objects.nodes)
     pods = sum(one.count or 1 for objects in applied for one in objects.pods)
@@ -72,8 +85,23 @@ def check(story: Story, name: str = "story") -> None:
     ):
         if found > most:
             raise BadScenario(f"{name}: {found:,} {what} are more than the {most:,.0f} that can be played")
-    if min(times) < 0 or story.processes < 1:
-        raise BadScenario(f"{name}: a time below 0, or no process", "times are seconds from the beginning")
+    for number, one in enumerate(story.happens):
+        if one.at > story.lasts:
+            after = f"happens[{number}].at: {one.at:g} is after the end of the story (lasts: {story.lasts:g})"
+            raise BadScenario(f"{name}: {after}", f"write lasts: {one.at:g}, or more")
+    for number, fault in enumerate(story.faults):
+        _check_fault(fault, f"{name}: faults[{number}]")
+
+
+def _check_fault(fault: Fault, where: str) -> None:
+    may = STRIKES[fault.point]
+    if fault.does not in may:
+        raise BadScenario(f"{where}: nothing can {fault.does} at {fault.point}", f"there: {', '.join(may)}")
+    if fault.until is not None and fault.until <= fault.since:
+        raise BadScenario(f"{where}: until {fault.until:g} is not after since {fault.since:g}", "it would never strike")
+    least, most = (0, 1) if fault.does == "crash" else (400, 599)
+    if not (least <= fault.code <= most or (fault.code == 0 and fault.does != "refuse")):
+        raise BadScenario(f"{where}: {fault.does} with code {fault.code}", f"a code from {least} to {most}")
 
 
 class Take(NamedTuple):

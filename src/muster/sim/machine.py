@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 Do = Callable[[], object]
+# Told of an exception that nobody caught, and what it was in.
+Failed = Callable[[BaseException | None, str], None]
 # So many turns at one moment are no work any more: somebody runs in circles.
 MOST_TURNS = 50_000
 
@@ -29,14 +31,20 @@ class Machine:
         self._heap: list[tuple[float, int, Do]] = []
         self._order = itertools.count()
         self._loops: list[VirtualLoop] = []
+        # What went wrong in the simulation itself, wherever it was noticed.
+        self._mistake: BaseException | None = None
 
     def later(self, seconds: float, do: Do) -> None:
         """Something is done so much later."""
         heapq.heappush(self._heap, (self.now_s + max(seconds, 0.0), next(self._order), do))
 
-    def loop(self) -> "VirtualLoop":
-        """A loop for another process."""
-        made = VirtualLoop(self)
+    def mistaken(self, mistake: BaseException) -> None:
+        """Something is wrong here and not in a process: it ends the run, whoever would have caught it."""
+        self._mistake = self._mistake or mistake
+
+    def loop(self, failed: "Failed") -> "VirtualLoop":
+        """A loop for another process. `failed` is told of what nobody in it catches."""
+        made = VirtualLoop(self, failed)
         self._loops.append(made)
         return made
 
@@ -64,6 +72,8 @@ class Machine:
                 heapq.heappop(self._heap)[2]()
             else:
                 loop.turn()
+            if self._mistake is not None:
+                raise self._mistake
         self.now_s = max(self.now_s, until_s)
 
     def _next(self) -> tuple[float, "VirtualLoop | None"]:
@@ -91,13 +101,13 @@ class VirtualLoop(BaseEventLoop):
     _scheduled: list[Any]
     _timer_cancelled_count: int
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, failed: Failed) -> None:
         super().__init__()
         self._machine = machine
         self._selector = _Nothing()
         self._clock_resolution = 1e-9
         self.frozen_until_s = 0.0
-        self.set_exception_handler(lambda loop, context: None)
+        self.set_exception_handler(lambda _, told: failed(told.get("exception"), str(told.get("message"))))
 
     def time(self) -> float:
         """The time of the machine."""

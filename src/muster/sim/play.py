@@ -20,6 +20,7 @@ from muster.embedded.schema import Check
 from muster.embedded.server import Server, document_of
 from muster.embedded.store import Change, Store
 from muster.kube.transport import Request
+from muster.plan.outcome import Plan
 from muster.sim.deeds import deeds_of
 from muster.sim.expecting import Moves, differs, look
 from muster.sim.faults import Weather
@@ -83,7 +84,7 @@ class Play:
         self.people = People(
             story, self.server, lambda: self.machine.now_s, self._later, lambda text: self.trace.say("people", text)
         )
-        self.judge = Judge(story, self.server, lambda: self.machine.now_s)
+        self.judge = Judge(story, self.server, lambda: self.machine.now_s, self._broken)
         self.moves = Moves()
         self.server.core.store.subscribe(self._changed)
         self.players = [self._player(number) for number in range(story.processes)]
@@ -99,11 +100,13 @@ class Play:
             elects=self.story.elects or self.story.processes > 1,
             setup=Setup(),
             sent=self._sent,
+            answered=self._answered,
+            saw=self.judge.saw,
             happened=self._happened,
             ended=lambda: self.judge.ended(number),
             struck=self._struck,
             broken=self._broken,
-            planned=lambda plan: self.trace.counts.update(deeds_of(plan)),
+            planned=self._planned,
             wants_log=self.trace.is_read,
         )
 
@@ -120,8 +123,7 @@ class Play:
                 player.leave()
             self.machine.close()
             self.people.close()
-        found = [*self.violations, *self.judge.violations]
-        found.sort(key=lambda one: one.at_s)
+        found = sorted(self.violations, key=lambda one: one.at_s)
         return Outcome(found, self.trace.digest, self.trace.lines, self.trace.counts, self.machine.now_s, self.server)
 
     def _run(self) -> None:
@@ -287,6 +289,11 @@ class Play:
         """Whether the server answers nobody."""
         return self.machine.now_s < self._away_until_s
 
+    @property
+    def revision(self) -> int:
+        """Its version."""
+        return self.server.core.store.revision
+
     def handle(self, who: str, request: exchange.Request) -> exchange.Answer:
         """A request of a process arrives."""
         self.trace.counts["requests"] += 1
@@ -300,7 +307,27 @@ class Play:
     def _sent(self, number: int, request: Request, asked: Asked) -> None:
         if asked.is_write:
             self.trace.counts[f"sent {asked.point}"] += 1
-        self.judge.sent(number, request, self._leads(self.players[number]))
+            if asked.point != "lease":
+                self._calm_since_s = self.machine.now_s
+        with self._judging():
+            self.judge.sent(number, request, self._leads(self.players[number]))
+
+    def _answered(self, number: int, request: Request, status: int | None) -> None:
+        with self._judging():
+            self.judge.answered(number, request, status)
+
+    def _planned(self, number: int, plan: Plan) -> None:
+        self.trace.counts.update(deeds_of(plan))
+        with self._judging():
+            self.judge.planned(number)
+
+    @contextmanager
+    def _judging(self) -> Iterator[None]:
+        """In the middle of a process, which must not take a mistake of the judge for one of its own."""
+        try:
+            yield
+        except Exception as mistake:
+            self.machine.mistaken(mistake)
 
     def _leads(self, player: Player) -> bool:
         """Whether the Lease, as the server has it, says that this one may write."""

@@ -12,7 +12,7 @@ from muster.kube.connection import Connection
 from muster.kube.credentials import ANONYMOUS
 from muster.kube.lease import Election
 from muster.kube.rights import LEASE_NAME
-from muster.kube.transport import Request
+from muster.kube.transport import Request, Unanswered
 from muster.plan.outcome import Plan
 from muster.sim.faults import Weather
 from muster.sim.machine import Machine, VirtualLoop
@@ -60,16 +60,19 @@ class Player:
         elects: bool,
         setup: Setup,
         sent: Callable[[int, Request, Asked], None],
+        answered: Callable[[int, Request, int | None], None],
+        saw: Callable[[int, str, int], None],
         happened: Callable[[str, str], None],
         ended: Callable[[], None],
         struck: Callable[[str], None],
         broken: Callable[[str, str], None],
-        planned: Callable[[Plan], None],
+        planned: Callable[[int, Plan], None],
         wants_log: bool,
     ) -> None:
         self.number, self._machine, self._server, self._weather = number, machine, server, weather
         self._seed, self._latency_s, self._elects, self._setup = seed, latency_s, elects, setup
-        self._sent, self._happened, self._struck, self._broken = sent, happened, struck, broken
+        self._sent, self._answered, self._saw = sent, answered, saw
+        self._happened, self._struck, self._broken = happened, struck, broken
         self._wants_log, self._has_ended, self._planned = wants_log, ended, planned
         self.who = f"muster-{number}"
         self.clock = Clock(machine, 0.0)
@@ -96,7 +99,7 @@ class Player:
         self._lives += 1
         self.identity = f"{self.who}.{self._lives}"
         self._happened(self.who, f"starts as {self.identity}")
-        loop = self._loop = self._machine.loop()
+        loop = self._loop = self._machine.loop(self._failed)
         self._wire = Wire(
             self.number,
             self._machine,
@@ -107,6 +110,8 @@ class Player:
             self._latency_s,
             crash=self.crash,
             sent=lambda request, asked: self._sent(self.number, request, asked),
+            answered=lambda request, status: self._answered(self.number, request, status),
+            saw=lambda plural, revision: self._saw(self.number, plural, revision),
             struck=self._struck,
         )
         loop.create_task(self._live(self._wire, self.identity))
@@ -128,10 +133,18 @@ class Player:
             name=identity.removeprefix("muster-"),
             election=election,
             log=self._log(),
-            planned=self._planned,
+            planned=lambda plan: self._planned(self.number, plan),
         )
-        ended = await self.process.run(stop)
+        try:
+            ended = await self.process.run(stop)
+        except Exception as error:
+            ended = Ended(End.DEFECT, [error])
         self._ended(ended)
+
+    def _failed(self, error: BaseException | None, what: str) -> None:
+        """Something in the process failed and nobody there looked. Who gave up waiting for an answer need not."""
+        if self._loop is not None and not isinstance(error, Unanswered):
+            self._broken("defect", f"{self.who}: {what}: {type(error).__name__}: {error}")
 
     def _log(self) -> Log:
         return Log(_Told(self._tell), level="info" if self._wants_log else "error", human=True, now=self.clock.wall)
@@ -145,6 +158,8 @@ class Player:
     def _ended(self, ended: Ended) -> None:
         for one in ended.defects:
             self._broken("defect", f"{self.who} ended: {type(one).__name__}: {one}")
+        if ended.how is End.LOST and not self._elects:
+            self._broken("defect", f"{self.who} lost a Lease that it never asked for")
         self._happened(self.who, f"ended: {ended.how.value}")
         assert self._loop is not None
         self._bury(self._loop)

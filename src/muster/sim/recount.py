@@ -156,7 +156,9 @@ def flipped(before: Group, now: Group) -> str:
         if not name or NONE in (at, was) or name not in has:
             continue
         parent, then = now.tree.nodes[now.tree.nodes[at].parent], before.tree.nodes[before.tree.nodes[was].parent]
-        same = parent.name == then.name and parent.minimum >= then.minimum
+        # The minimum that the status was told under: the spec may say another one since.
+        told = had.get(then.name, {}).get("minimum", then.minimum)
+        same = parent.name == then.name and parent.minimum >= max(told, then.minimum)
         both_core = bool(has.get(parent.name, {}).get("core") and had.get(parent.name, {}).get("core"))
         stays = bool(one.get("core") and one.get("satisfied") and has[name].get("satisfied"))
         if same and both_core and stays and not has[name].get("core"):

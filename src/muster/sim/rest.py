@@ -32,7 +32,8 @@ _S = 10**9
 STALE_S = 10.0
 # Reserved room lapses after so long without progress, and a little later that is written.
 LAPSE_S = 5 * 60.0 + 15.0
-_BACKS_OFF = "BindBackoff"
+# A gang whose binds were refused again and again rests so long at most, and is told so a moment later.
+_BACKS_OFF, _LONGEST_REST_S = "BindBackoff", 315.0
 _TIMES = ("lastTransitionTime", "startTime", "staleSince")
 
 
@@ -211,7 +212,18 @@ class _Rest:
         """Whether a gang rests after refused binds, up to five minutes: a fresh scheduler can't know that."""
         group = self._books.group(gang)
         rows = (group.status.get("subGroups") or ()) if group is not None else ()
-        return any(one.get("reason") == _BACKS_OFF for one in rows)
+        rests = any(one.get("reason") == _BACKS_OFF for one in rows)
+        return rests and self._now_s - self._told_since_s(gang, _BACKS_OFF) <= _LONGEST_REST_S
+
+    def _told_since_s(self, gang: Key, reason: str) -> float:
+        """Since when the status of a gang has had a reason, without a break."""
+        known, since_s = self._books.groups[gang], self._now_s
+        for turn in reversed(known.turns(0.0)):
+            group = known.at(turn)
+            if group is None or not any(one.get("reason") == reason for one in group.status.get("subGroups") or ()):
+                return turn
+            since_s = turn
+        return since_s
 
     def _words(self, orders: Orders) -> Iterator[tuple[str, str]]:
         for order in orders.statuses:
@@ -240,9 +252,11 @@ def _plain(status: PodGroupStatus) -> Any:
 
 
 def _untimed(value: Any) -> Any:
-    """Without the times: a fresh scheduler can't know when something began that is not written down."""
+    """Whether there is a time, and not which: a fresh scheduler can't know when something began that is not written
+    down.
+    """
     if isinstance(value, dict):
-        return {key: _untimed(one) for key, one in value.items() if key not in _TIMES}
+        return {key: "a time" if key in _TIMES and one else _untimed(one) for key, one in value.items()}
     return [_untimed(one) for one in value] if isinstance(value, list) else value
 
 

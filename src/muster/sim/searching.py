@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 import time
 import traceback
 from collections import Counter
@@ -183,6 +184,7 @@ class _Crew:
 def _work(wire: Connection, playing: Callable[[int], Outcome], cpu_s: int, twice_every: int) -> None:
     """The life of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     # What is imported stays; and a story is over before much garbage has come together.
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -197,6 +199,14 @@ def _work(wire: Connection, playing: Callable[[int], Outcome], cpu_s: int, twice
         used_s = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(resource.RLIMIT_CPU, (int(used_s.ru_utime + used_s.ru_stime) + cpu_s + 1, most))
         wire.send(_played(seed, playing, twice=seed % twice_every == 0))
+
+
+def _end_with_parent() -> None:
+    """Nobody waits for a worker whose parent is gone, however that went; its own copy of the wire hides it from it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _played(seed: int, playing: Callable[[int], Outcome], twice: bool) -> Found:

@@ -4,7 +4,7 @@ A seed becomes a story (`drawing`), a file is one (`muster simulate -f`), and a 
 parts of it out (`shrinking`). Whoever plays the same story sees the same trace.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -16,13 +16,28 @@ from muster.sim.scenario import Expected, Step
 Point = Literal[
     "bind", "evict", "status", "create", "patch", "delete", "event", "lease", "get", "list", "open", "watch", "write"
 ]
-# What can go wrong there. A request: `refuse` (answered with `code`, nothing was done), `lose` (it never came; the
-# connection breaks after `seconds`, or with 0 there is no answer at all), `swallow` (it was done, and the answer is
-# `code`, or with 0 the connection breaks), `delay` (it arrives up to `seconds` later), `late` (it was done at once, its
-# answer comes up to `seconds` later). A watch: `late` (from here on it shows everything up to `seconds` later), `cut`
-# (it ends), `repeat` (an event comes twice), `gone` (it ends with 410), `silent` (it shows nothing for `seconds`, then
-# breaks). A process (point `write`): `crash`, before this write leaves it (`code` 0) or right after (`code` 1).
+# What can go wrong. A request: `refuse` (answered with `code`, nothing was done), `lose` (it never came; the connection
+# breaks after `seconds`, or with 0 there is no answer at all), `swallow` (it was done, and the answer is `code`, or
+# with 0 the connection breaks), `delay` (it arrives up to `seconds` later), `late` (it was done at once, its answer
+# comes up to `seconds` later). A watch: `late` (from here on it shows everything up to `seconds` later), `cut` (it
+# ends), `repeat` (an event comes twice), `gone` (it ends with 410), `silent` (it shows nothing for `seconds`, then
+# breaks). A process: `crash`, before this write leaves it (`code` 0) or right after (`code` 1).
 Does = Literal["refuse", "lose", "swallow", "delay", "late", "cut", "repeat", "gone", "silent", "crash"]
+_REQUESTS: tuple[Point, ...] = ("bind", "evict", "status", "create", "patch", "delete", "event", "lease", "get", "list")
+# Which of it can happen where. Who begins a watch and is lost hears nothing, whatever `seconds` says.
+STRIKES: dict[Point, tuple[Does, ...]] = {
+    **dict.fromkeys(_REQUESTS, ("refuse", "lose", "swallow", "delay", "late")),
+    "open": ("refuse", "lose"),
+    "watch": ("late", "cut", "repeat", "gone", "silent"),
+    "write": ("crash",),
+}
+
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Nth = Annotated[int, msgspec.Meta(ge=1)]
+# A clock goes wrong by some years at most, back or forth.
+Jump = Annotated[float, msgspec.Meta(ge=-1e8, le=1e8)]
 
 
 class Fault(Entry, frozen=True, kw_only=True):
@@ -30,14 +45,14 @@ class Fault(Entry, frozen=True, kw_only=True):
 
     point: Point
     does: Does
-    chance: float = 1.0
+    chance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     code: int = 0
-    seconds: float = 0.0
-    since: float = 0.0
-    until: float | None = None
+    seconds: Seconds = 0.0
+    since: Seconds = 0.0
+    until: Seconds | None = None
     # Only the n-th passing (from 1), whatever the chance; and only of this kind of object, of a request to an object of
     # this name (a pattern), and of this process.
-    nth: int | None = None
+    nth: Nth | None = None
     plural: str = ""
     name: str = ""
     process: int | None = None
@@ -51,21 +66,21 @@ class Workload(Entry, frozen=True, kw_only=True):
     """
 
     gang: Document | None = None
-    pods: dict[str, int] = {}
+    pods: dict[str, Count] = {}
     namespace: str = "default"
-    gpus: int = 1
-    cpus: int = 0
+    gpus: Count = 1
+    cpus: Count = 0
     # Pods end by themselves after so long, with this code; never without.
-    run_for: float | None = None
+    run_for: Seconds | None = None
     exit: int = 0
     # How long a pod takes to start, and to go once it is told to.
-    starts_after: float = 0.0
-    grace: int = 0
+    starts_after: Seconds = 0.0
+    grace: Count = 0
     # Whether successors have the names of those before them, as in a StatefulSet; and whether there are any.
     same_names: bool = False
     makes_anew: bool = True
     # Seconds between two pods that it makes.
-    pace: float = 0.0
+    pace: Seconds = 0.0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     spec: Document = {}
@@ -77,7 +92,7 @@ class Happening(Entry, frozen=True, kw_only=True):
     Nodes are named by pattern, or by `label=value`.
     """
 
-    at: float
+    at: Seconds
     says: str = ""
     # Objects come or change; workloads come; `kind/name` or `kind/namespace/name` go.
     apply: Objects = Objects()
@@ -86,7 +101,7 @@ class Happening(Entry, frozen=True, kw_only=True):
     # Merge patches by kind/name: another spec, other labels.
     change: dict[str, Document] = {}
     # Workload -> leaf -> how many pods.
-    scale: dict[str, dict[str, int]] = {}
+    scale: dict[str, dict[str, Count]] = {}
     # Nodes: nobody answers there any more, and its pods are deleted `lost_after` seconds later; it answers again; the
     # object goes; nobody new may come; they may.
     fail: list[str] = []
@@ -103,13 +118,13 @@ class Happening(Entry, frozen=True, kw_only=True):
     crash: list[int] = []
     stop: list[int] = []
     start: list[int] = []
-    pause: dict[int, float] = {}
-    jump: dict[int, float] = {}
+    pause: dict[int, Seconds] = {}
+    jump: dict[int, Jump] = {}
     # All watches (of these plurals, [] for none, ["*"] for all) end; the server forgets its history.
     cut: list[str] = []
     compact: bool = False
     # The server answers nobody for so long.
-    away: float = 0.0
+    away: Seconds = 0.0
     # What must be so at this second, before anything of this happens; what moved is counted from the beginning.
     expect: Expected = Expected()
 
@@ -120,18 +135,18 @@ class Story(Objects, frozen=True, kw_only=True):
     claim: str = ""
     why: str = ""
     seed: int = 0
-    lasts: float = 120.0
+    lasts: Seconds = 120.0
     # How long muster may take to come to rest after the end; then it must hold still.
-    calm: float = 240.0
+    calm: Seconds = 240.0
     # How many processes run; more than one ask for the Lease, and one does with `elects`.
-    processes: int = 1
+    processes: Annotated[int, msgspec.Meta(ge=1)] = 1
     elects: bool = False
     # A node that failed loses its pods so much later.
-    lost_after: float = 20.0
+    lost_after: Seconds = 20.0
     # Whether the API server takes what the rules of our kinds refuse: it was there before they were.
     unchecked: bool = False
     # How late an answer and a watch are at least.
-    latency: float = 0.002
+    latency: Seconds = 0.002
     workloads: dict[str, Workload] = {}
     happens: list[Happening] = []
     faults: list[Fault] = []

@@ -17,6 +17,8 @@ from muster.sim.machine import Machine, VirtualLoop
 from muster.sim.story import Point
 
 BOOKMARK_S = 60.0
+# In place of the status of an answer: it never left.
+UNSENT = 0
 _REASONS = {
     403: "Forbidden",
     409: "Conflict",
@@ -35,6 +37,11 @@ class Server(Protocol):
     @property
     def is_away(self) -> bool:
         """Whether it answers nobody."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Its version."""
         ...
 
     def handle(self, who: str, request: exchange.Request) -> exchange.Answer:
@@ -78,6 +85,13 @@ def asked_of(request: Request) -> Asked:
     return Asked({"POST": "create", "DELETE": "delete"}.get(request.method, "patch"), plural, True)  # type: ignore[arg-type]
 
 
+def is_whole_list(request: Request) -> bool:
+    """Whether it asks for everything of a kind, as it is; of one that came in pages nobody can tell."""
+    parts = request.path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    return request.method == "GET" and len(rest) == 1 and not {"watch", "continue"} & set(request.params)
+
+
 def name_of(request: Request) -> str:
     """The name of the object that is asked for; that of a new one is not in the path."""
     parts = request.path.strip("/").split("/")
@@ -101,11 +115,13 @@ class Wire:
         *,
         crash: Callable[[], None],
         sent: Callable[[Request, Asked], None],
+        answered: Callable[[Request, int | None], None],
+        saw: Callable[[str, int], None],
         struck: Callable[[str], None],
     ) -> None:
         self.process, self.machine, self.loop, self.server, self.weather = process, machine, loop, server, weather
         self._chance, self._latency_s = chance, latency_s
-        self._crash, self._sent, self._struck = crash, sent, struck
+        self._crash, self._sent, self._answered, self.saw, self._struck = crash, sent, answered, saw, struck
         self._open: list[_Watching] = []
         self.who = f"muster-{process}"
         self.is_dead = False
@@ -128,9 +144,14 @@ class Wire:
             await self.loop.create_future()
         try:
             async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
+                found = await answer
+        except (TimeoutError, Unanswered) as error:
+            self._answered(request, None if not isinstance(error, Unanswered) or error.sent else UNSENT)
+            if isinstance(error, Unanswered):
+                raise
             raise Unanswered("the server did not answer in time") from None
+        self._answered(request, found.status)
+        return found
 
     def _die(self, stroke: Stroke) -> None:
         self._struck(stroke.name)
@@ -147,8 +168,14 @@ class Wire:
         if stroke is not None:
             self._struck(stroke.name)
 
+        def come(found: Answer | Unanswered, revision: int) -> None:
+            if isinstance(found, Answer) and found.status == 200 and is_whole_list(request):
+                self.saw(asked.plural, revision)
+            _settle(answer, found)
+
         def back(found: Answer | Unanswered, after_s: float = 0.0) -> None:
-            self.machine.later(self.latency_s() + after_s, lambda: self.loop.call_soon(_settle, answer, found))
+            revision = self.server.revision
+            self.machine.later(self.latency_s() + after_s, lambda: self.loop.call_soon(come, found, revision))
 
         def arrive() -> None:
             if answer.done() and not self.is_dead:
@@ -212,12 +239,15 @@ class _Watching:
         self._asked = embedded(request, wire.who)
         self._watch: Watch | None = None
         self._queue: deque[bytes | Unanswered] = deque()
+        # Up to which version everything is in what was put there.
+        self._revision = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
         self._is_reading = False
+        # What was read and not put there yet, one change at a time.
+        self._coming: deque[bytes] = deque()
         # What comes next does not come before.
         self._free_s = 0.0
-        self._lag_s = 0.0
 
     async def begun(self, timeout_s: float) -> tuple[int, bytes]:
         """200, or why there is no watch. Raises Unanswered."""
@@ -296,18 +326,20 @@ class _Watching:
         if self._is_closed or self._watch is None:
             return
         batch: list[bytes] = []
-        for event in self._watch.read():
+        for event in iter(self._next, None):
             stroke = self._wire.strike(self.plural)
             if stroke is None:
                 batch.append(event)
+                self._revision = self._watch.revision
                 continue
             does = stroke.fault.does
             if does == "late":
                 self._put(b"".join(batch))
-                batch = [event]
+                batch, self._revision = [event], self._watch.revision
                 self._free_s = max(self._free_s, self._machine.now_s + stroke.seconds)
             elif does == "repeat":
                 batch += [event, event]
+                self._revision = self._watch.revision
             else:
                 self._put(b"".join(batch))
                 self._break(does, stroke.seconds)
@@ -315,6 +347,13 @@ class _Watching:
         self._put(b"".join(batch))
         if self._watch.ended:
             self.end(_END)
+
+    def _next(self) -> bytes | None:
+        """The next event, or nothing more."""
+        assert self._watch is not None
+        if not self._coming:
+            self._coming.extend(self._watch.read(1))
+        return self._coming.popleft() if self._coming else None
 
     def _break(self, does: str, seconds: float) -> None:
         """The watch ends before the event that it was about to show."""
@@ -338,14 +377,16 @@ class _Watching:
         """It comes when everything before it has come."""
         if not found:
             return
-        wait_s = max(0.0, self._free_s - self._machine.now_s)
+        wait_s, revision = max(0.0, self._free_s - self._machine.now_s), self._revision
         if wait_s:
-            self._machine.later(wait_s, lambda: self._loop.call_soon(self._come, found))
+            self._machine.later(wait_s, lambda: self._loop.call_soon(self._come, found, revision))
         else:
-            self._loop.call_soon(self._come, found)
+            self._loop.call_soon(self._come, found, revision)
 
-    def _come(self, found: bytes | Unanswered) -> None:
+    def _come(self, found: bytes | Unanswered, revision: int) -> None:
         self._queue.append(found)
+        if isinstance(found, bytes):
+            self._wire.saw(self.plural, revision)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

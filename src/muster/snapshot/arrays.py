@@ -104,12 +104,16 @@ class Issue(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Pods of one leaf that neither wait nor are placed, by what became of them, and how many there are in all."""
+    """Pods of one leaf that neither wait nor are placed, by what became of them, and how many there are in all.
+
+    Those that failed count nowhere: they are only told about.
+    """
 
     succeeded: int = 0
     gated: int = 0
     terminating: int = 0
     total: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -245,7 +245,7 @@ class _Pods:
         self._placed: dict[int, list[tuple[str, int, int, bool, tuple[int, ...], int]]] = {}
         self._ages: dict[int, int] = {}
         self._seen = 0
-        # Per leaf: succeeded, gated, terminating, total.
+        # Per leaf: succeeded, gated, terminating, total, failed.
         self.counts: dict[int, list[int]] = {}
 
     def add(self, facts: PodFacts) -> None:
@@ -255,8 +255,9 @@ class _Pods:
         if leaf == NONE:
             self._notes.append(Issue(SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
             return
-        counts = self.counts.setdefault(leaf, [0, 0, 0, 0])
+        counts = self.counts.setdefault(leaf, [0, 0, 0, 0, 0])
         counts[3] += facts.state is not State.FAILED
+        counts[4] += facts.state is State.FAILED
         if facts.state is State.WAITING:
             self._wait(facts, leaf)
         elif facts.state is State.PLACED:

@@ -25,6 +25,13 @@ class Room:
         # How often that which gangs can have changed: what nodes have, or what others hold of it.
         self.changes = 0
 
+    def copy(self) -> "Room":
+        """The same amounts, to be changed by themselves."""
+        other = Room()
+        other._rows, other._columns = dict(self._rows), dict(self._columns)
+        other._tables, other.changes = self._tables.copy(), self.changes
+        return other
+
     @property
     def resources(self) -> list[str]:
         """All resources that anybody has or asks for, by name."""

@@ -104,6 +104,20 @@ class World:
         # Namespaces in which other pods than before count in disruption budgets.
         self._guarded_anew: set[str] = set()
 
+    def copy(self) -> "World":
+        """A world of its own with the same objects: what is applied to one is nothing to the other. Nobody listens to
+        it, and everything in it counts as changed.
+        """
+        other = World(self._schedulers)
+        for name in ("nodes", "pods", "groups", "topologies", "queues", "invalid_queues", "priority_classes"):
+            setattr(other, name, dict(getattr(self, name)))
+        other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
+        other.left_alone, other.unread, other.ported = set(self.left_alone), set(self.unread), dict(self.ported)
+        other.members = {gang: dict(pods) for gang, pods in self.members.items()}
+        other.room, other.queue_changes = self.room.copy(), self.queue_changes
+        other.look_again()
+        return other
+
     def apply(self, found: Any, *, deleted: bool = False, error: str = "") -> None:
         """An object that came, changed or went. Kinds that nobody asks about are not kept.
 

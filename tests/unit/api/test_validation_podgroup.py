@@ -661,6 +661,12 @@ AROUND = Context(queues={"team-a": Queue(), "default-queue": Queue()}, priority_
             id="queue missing",
         ),
         pytest.param({"queue": "zzz"}, AROUND, [(W, "spec.queue", "zzz", "held")], id="queue missing, nothing is near"),
+        pytest.param(
+            {"queue": "zzz"},
+            replace(AROUND, queues={}),
+            [(W, "spec.queue", "zzz", "there are no Queues: until there is one every queue name counts")],
+            id="there is no queue at all, and nobody is held for it",
+        ),
         pytest.param({}, AROUND, [], id="default queue"),
         pytest.param(
             {},

@@ -56,6 +56,32 @@ def test_a_scenario_and_a_story_are_told_too():
     assert chapter.acts[-1].claims
 
 
+EXPECTS = """
+workloads: {w: {gang: {minMember: 1}, pods: {"": 1}}}
+happens: [{at: 2, fail: [a], expect: {bindings: 1}}, {at: 3, says: s}]
+lasts: 9
+ends: {evictions: 7}
+"""
+
+
+def test_what_a_story_expects_is_claimed_at_its_second():
+    """Before what happens then; the end is when the story has lasted. What moved is counted from the beginning."""
+    (chapter,) = tale_of(EXPECTS.encode(), "file.yaml").chapters
+    assert chapter.clocked
+    assert [(act.at, act.fail, [claim.says for claim in act.claims]) for act in chapter.acts] == [
+        (2.0, [], ["at 2 s it is as expected"]),
+        (2.0, ["a"], []),
+        (3.0, [], []),
+        (9.0, [], ["it comes to rest", "in the end it is as expected"]),
+    ]
+    assert [claim.expect for act in chapter.acts for claim in act.claims] == [
+        Expected(bindings=1),
+        Expected(),
+        Expected(evictions=7),
+    ]
+    assert all(act.expect == Expected() for act in chapter.acts)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -66,6 +92,12 @@ def test_a_scenario_and_a_story_are_told_too():
         pytest.param(SCENARIO + "steps: [{actions: [allocate], expect: {}}]\n", "actions", id="actions"),
         pytest.param(SCENARIO + "history: {g: {started: -60}}\n" + STEP, "a past", id="history"),
         pytest.param(SCENARIO.replace("name: g-0", "name: g-0, age: 3") + STEP, "a past", id="age"),
+        pytest.param(SCENARIO + "unchecked: true\n" + STEP, "unchecked", id="unchecked"),
+        pytest.param(SCENARIO + "ends: {bindings: 1}\n" + STEP, "steps and ends", id="ends"),
+        pytest.param(SCENARIO + "happens: [{at: 1, fail: [n]}]\n" + STEP, "steps and happens", id="happens"),
+        pytest.param(SCENARIO + "workloads: {w: {pods: {'': 1}}}\n" + STEP, "steps and workloads", id="workloads"),
+        pytest.param("chapters: [{title: t, acts: [{crash: [0]}]}]", r"chapters\[0\].acts\[0\].crash", id="act"),
+        pytest.param("chapters: [{title: t, acts: [{apply: {pods: [{age: 1}]}}]}]", "a past", id="past of an act"),
     ],
 )
 def test_what_takes_a_time_that_can_be_set_is_for_the_simulation(text, says):
@@ -83,6 +115,10 @@ def test_what_takes_a_time_that_can_be_set_is_for_the_simulation(text, says):
         ("chapters: [{title: t, actz: []}]", "actz"),
         ("chapters: [{title: t, acts: [{claims: [{says: s, kep: [g]}]}]}]", "kep"),
         ("chapters: [{title: t, acts: []}]\n---\nkind: Pod\n", "more than one document"),
+        ("chapters: [{title: t, acts: [{}, {expect: {bindings: 1}}]}]", "chapters[0].acts[1].expect would not"),
+        ("chapters: [{title: t, acts: []}]\nends: {bindings: 1}\n", "ends beside chapters"),
+        ("chapters: [{title: t, acts: []}]\nhappens: [{at: 1}]\n", "happens beside chapters"),
+        ("chapters: [{title: t, acts: []}]\nsteps: [{}]\n", "steps beside chapters"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_place(muster, tmp_path, text, says):
@@ -235,14 +271,40 @@ def test_pods_that_went_are_back_elsewhere(witness):
 
 
 def test_binds_and_evictions_count_from_the_beginning_of_an_act(witness):
-    witness.saw(PODS, pod("h-0", gang="h"))
-    witness.saw(PODS, pod("h-0", "n1", gang="h"))
+    waits = pod("h-0", gang="h")
+    witness.saw(PODS, waits)
+    witness.saw(PODS, {**waits, "spec": {**waits["spec"], "nodeName": "n1"}})
+    witness.saw(PODS, pod("h-1", gang="h"))
+    witness.saw(PODS, pod("h-1", "n1", gang="h"))
     witness.saw(PODS, pod("g-b", "n-b", evicted=True), gone=True)
     witness.saw(PODS, pod("g-a", "n-a"), gone=True)
     assert [one.pod[1] for one in witness.bound] == ["h-0"]
     assert [one["metadata"]["name"] for one in witness.evicted] == ["g-b"]
     witness.begin()
     assert (witness.bound, witness.evicted) == ([], [])
+
+
+def test_who_is_told_to_go_is_evicted_as_in_the_simulation(witness):
+    """Not only when it is gone, and once."""
+    goes = pod("g-b", "n-b", evicted=True)
+    witness.saw(PODS, goes)
+    assert witness.evicted == []
+    goes = {**goes, "metadata": {**goes["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    witness.saw(PODS, goes)
+    assert witness.evicted == [goes]
+    witness.saw(PODS, goes, gone=True)
+    assert witness.evicted == [goes]
+
+
+def test_what_is_not_listed_again_has_gone_meanwhile(witness):
+    here = pod("g-a", "n-a", leaf="a")
+    assert not witness.is_watching
+    witness.listed(PODS, [here])
+    assert sorted(witness.pods_like("*")[1]) == [("default", "g-a")]
+    witness.listed(GROUPS, [])
+    witness.saw(PODS, here, gone=True)
+    assert faults_of(KEPT, seen(), witness) == []
+    assert witness.is_watching
 
 
 def test_a_gang_may_be_named_by_a_pattern(witness):
@@ -357,6 +419,22 @@ def test_a_claim_that_does_not_hold_says_all_that_speaks_against_it(monkeypatch)
     assert stream.getvalue() == "  ✗ it holds\n    this\n    but one\n    but two\\x1b[31m\n"
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_claim_fits_a_narrow_terminal(monkeypatch, held):
+    """It goes on behind its sign; without a terminal it is one line, for those who search for it."""
+    says = "all 4 prefill replicas of the gang lie in racks of one and the same block"
+    monkeypatch.setenv("NO_COLOR", "1")
+    for is_terminal in (True, False):
+        tell, stream = teller(monkeypatch, terminal=is_terminal, width=40)
+        tell.claim(Result("", says, held))
+        tell.ready("64 nodes of 8 GPUs in 2 zones, 4 blocks and 16 racks")
+        lines = stream.getvalue().splitlines()
+        assert (max(map(len, lines)) < 40) == is_terminal
+        assert len(lines) == (6 if is_terminal else 2)
+        assert says in " ".join(line[4:] for line in lines)
+        assert lines[-1].endswith(" s)")
+
+
 def test_a_table_fits_a_narrow_terminal(monkeypatch):
     names = ("NAME", "STATUS", "QUEUE", "DOMAIN", "AGE")
     table = [names, ("g" * 40, "Scheduled", "q" * 12, "zone-a/block-1/rack-01", "3s")]
@@ -463,7 +541,7 @@ def test_a_story_ends_with_the_act_that_does_not_come_true(cluster, monkeypatch)
     assert not played.held
     assert [one.held for one in played.results] == [True, False, None, None]
     assert [one.delete for one in cluster.happened] == [[]]
-    assert "but evictions (): expected 1, found 0" in stream.getvalue()
+    assert "but evictions: expected 1, found 0" in stream.getvalue()
     assert "Two" not in stream.getvalue()
 
 
@@ -506,6 +584,17 @@ def test_a_kind_that_nobody_serves_is_an_error(cluster, monkeypatch):
     played, _ = performance(cluster, monkeypatch, ("One", act))
     with pytest.raises(BadScenario, match=r"no kind Y of x\.io/v1"):
         played.run()
+
+
+def test_by_the_clock_what_moved_is_counted_from_the_beginning(cluster, monkeypatch):
+    played, _ = performance(cluster, monkeypatch, ("One", Act(), Act(claims=[FALSE], within=0.0)))
+    for clocked in (False, True):
+        played.results.clear()
+        (chapter,) = played._tale.chapters
+        played._tale = Tale(chapters=[structs.replace(chapter, clocked=clocked)])
+        played._witness.saw(PODS, pod("g-0", "n", evicted=True), gone=True)
+        played.run()
+        assert played.held is clocked
 
 
 def test_a_story_that_is_stopped_ends_at_its_next_wait(cluster, monkeypatch):

@@ -93,6 +93,12 @@ def healthy(*more):
     )  # fmt: skip
 
 
+def told(name, **spec):
+    """A pod that a scheduler has looked at."""
+    waits = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
+    return {**pod(name, **spec), "status": waits}
+
+
 def without(cluster, kind, name=""):
     cluster.documents = [
         one for one in cluster.documents if not (one["kind"] == kind and one["metadata"]["name"].startswith(name))
@@ -405,6 +411,27 @@ class TestObjects:
         ]
         assert done.code == 0
 
+    @pytest.mark.parametrize(
+        ("more", "hinted"),
+        [
+            ([], True),
+            ([pod("placed", on="n1", schedulerName="default-scheduler")], False),
+            ([{**pod("old", schedulerName="default-scheduler"), "status": {"phase": "Succeeded"}}], True),
+            ([told("waits", schedulerName="default-scheduler")], False),
+            ([pod("placed", on="n1", schedulerName="another")], True),
+        ],
+        ids=["nothing of it", "it placed somebody", "one that is over says nothing", "it told somebody", "another"],
+    )
+    def test_pods_of_a_scheduler_that_nobody_sees(self, doctor, more, hinted):
+        """Only a hint: on a cluster with a scheduler of its own there is always something to be seen of it."""
+        strays = [pod(name, schedulerName="default-scheduler") for name in ("a", "b")]
+        found, done = doctor(healthy(*strays, *more))
+        says = "2 pods (team/a, team/b) of scheduler default-scheduler, which seems not to run here"
+        hints = [one["hint"] for one in found["pending pods"] if (one["state"], one["message"]) == ("warn", says)]
+        assert bool(hints) is hinted
+        assert all("set spec.schedulerName to kai-scheduler" in hint for hint in hints)
+        assert done.code == 0
+
     def test_kinds_that_are_not_installed_leave_the_others_to_be_checked(self, doctor):
         cluster = healthy(group("bad", minMember=-1))
         cluster.kinds = [kind for kind in cluster.kinds if kind[2] != "topologies"]
@@ -518,6 +545,26 @@ class TestLeader:
         # Made now: it ages while other tests run.
         cluster.documents += [lease(**held)] if held is not None else []
         assert states(doctor(cluster)[0])["leader"] == [state]
+
+    @pytest.mark.parametrize(
+        ("args", "state"),
+        [
+            ((), "warn"),
+            (("--lease-namespace", "leases"), "ok"),
+            (("-n", "leases"), "ok"),
+            (("-n", "leases", "--lease-namespace", "muster-system"), "warn"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+    )
+    def test_a_lease_in_a_namespace_of_its_own(self, doctor, args, state):
+        """Looked for there, and the right to it asked for there."""
+        cluster = without(healthy(), "Lease")
+        cluster.documents.append(lease(namespace="leases"))
+        assert states(doctor(cluster, *args)[0])["leader"] == [state]
+        asks = [one["resourceAttributes"] for one in cluster.reviews]
+        assert {one["namespace"] for one in asks if one["resource"] == "leases"} == {
+            "leases" if state == "ok" else "muster-system"
+        }
 
 
 def test_what_may_not_be_looked_at_is_told_and_the_rest_is_checked(doctor):

@@ -573,3 +573,19 @@ class TestPlan:
         run = muster("plan", "-f", "-", "-o", "json", stdin=text(node(8), bad, work(), mine("p0")))
         assert run.json["bindings"] == []
         assert "works" in run.err
+
+
+@pytest.mark.parametrize("gang", ["train", ""], ids=["it names a gang", "it names none"])
+def test_a_workload_whose_template_names_a_gang_joins_that_one(muster, gang):
+    """As its pods would: they are left alone, and no PodGroup is made for them."""
+    template = {"metadata": {"annotations": {"pod-group-name": gang}}, "spec": {"containers": []}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "uid": "u"},
+        "spec": {"parallelism": 2, "template": template},
+    }
+    run = muster("group", "-f", "-", stdin=text(job))
+    assert run.code == 0
+    assert ("note: Job j: its pods join the gang train, which their template names" in run.err) is bool(gang)
+    assert ("PodGroup default/pg-j-u" in run.out) is not bool(gang)

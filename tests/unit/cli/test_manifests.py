@@ -13,6 +13,7 @@ from muster.api.kinds import CORE_KINDS, OUR_KINDS
 from muster.cli.installation import PARTS, WEBHOOK_PATH, Wishes, installation
 from muster.cli.main import cli
 from muster.cli.roles import plural_of, workload_rules
+from muster.cli.showing import where_of
 from muster.config import known_keys, load, variable_of
 from muster.grouping.built_in import built_in_interfaces
 from muster.serve import server
@@ -187,6 +188,25 @@ def test_with_cert_manager_no_right_on_the_webhook_is_needed():
     mounted = one("Deployment", wishes=wishes)["spec"]["template"]["spec"]["volumes"]
     assert certificate["secretName"] in [volume["secret"]["secretName"] for volume in mounted if "secret" in volume]
     assert "muster-webhook.muster-system.svc" in certificate["dnsNames"]
+
+
+def test_the_page_is_off_and_comes_with_its_rights_alone(muster):
+    """Whoever does not serve it has no business to know who anybody is."""
+    assert one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"][-2:] == ["--page", "off"]
+    assert "tokenreviews" not in json.dumps(documents())
+    wishes = Wishes(page="on", config={"page": {"enabled": "always"}})
+    more = kinds(wishes) - kinds(Wishes())
+    assert more == {(kind, "muster-page") for kind in ("ClusterRole", "ClusterRoleBinding", "Service")}
+    assert one("ClusterRole", "muster-page", wishes)["rules"] == [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]
+    (port,) = one("Service", "muster-page", wishes)["spec"]["ports"]
+    where = where_of(load(flags=["page.enabled=always"]).config.page, "on", in_pod=True)
+    assert (port["targetPort"], where.host) == (where.port, "")
+    assert muster("manifests", "--set", "page.enabled=always", "-o", "json").json["items"] == documents(wishes)
+    without = wishes._replace(without=frozenset({"rbac"}))
+    assert ("ClusterRole", "muster-page") not in kinds(without)
 
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system"])

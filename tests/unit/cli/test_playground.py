@@ -128,6 +128,38 @@ def test_a_kubeconfig_of_another_cluster_is_never_overwritten(tmp_path):
         Claim(link)
 
 
+def edited(**parts):
+    """What a playground wrote, after `kubectl config`."""
+    entries = {"clusters": [{"name": "muster-embedded", "cluster": {"server": "http://a.example"}}]}
+    entries |= {"users": [{"name": "muster-embedded", "user": {}}]}
+    return {**entries, **parts}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (edited(clusters=[*edited()["clusters"], {"name": "mine", "cluster": {"server": "http://b.example"}}]), "mine"),
+        (edited(clusters=[]), "none any more"),
+    ],
+    ids=["another cluster came", "its own went"],
+)
+def test_a_kubeconfig_that_was_changed_since_is_kept_and_what_to_do_is_told(tmp_path, content, says):
+    file = tmp_path / "config"
+    file.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=f"was changed since a playground wrote it .*{says}") as refused:
+        Claim(file)
+    assert f"mv {file} elsewhere" in refused.value.hint
+    assert json.loads(file.read_text()) == content
+
+
+def test_a_kubeconfig_with_another_namespace_or_context_is_still_ours(tmp_path):
+    file = tmp_path / "config"
+    more = [{"name": "team", "context": {"cluster": "muster-embedded", "user": "muster-embedded", "namespace": "t"}}]
+    file.write_text(json.dumps(edited(contexts=more)))
+    with Claim(file):
+        pass
+
+
 @pytest.mark.parametrize("text", ["- a list", "{", "clusters: none", "clusters: [1, {}]", "\0"])
 def test_no_content_is_taken_for_a_kubeconfig_of_ours(tmp_path, text):
     file = tmp_path / "config"
@@ -137,12 +169,21 @@ def test_no_content_is_taken_for_a_kubeconfig_of_ours(tmp_path, text):
     assert file.read_text() == text
 
 
-def test_a_kubeconfig_belongs_to_one_playground_at_a_time(tmp_path):
-    file = tmp_path / "new" / "config"
+def test_no_folder_is_made_for_a_kubeconfig_but_the_usual_one(tmp_path):
+    """A name that was mistyped is told."""
+    with pytest.raises(UsageError, match="No such file or directory") as refused:
+        Claim(tmp_path / "new" / "config")
+    assert f"make the folder {tmp_path / 'new'} first" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kubeconfig_belongs_to_one_playground_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".muster" / "config"
     with Claim(file):
         with pytest.raises(UsageError, match="runs already") as refused:
             Claim(file)
-        assert f"export KUBECONFIG={file}" in refused.value.hint
+        assert "export KUBECONFIG=~/.muster/config" in refused.value.hint
     assert not file.exists()
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
@@ -174,6 +215,7 @@ def test_a_playground_has_what_an_installation_has_and_schedules(tmp_path):
             assert [one["metadata"]["name"] for one in (await client.list(QUEUES)).items] == ["default-queue"]
             values = {one["metadata"]["name"]: one["value"] for one in (await client.list(CLASSES)).items}
             assert values.items() >= {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}.items()
+            assert values["system-node-critical"] > values["system-cluster-critical"] > 10**9
             assert (await client.list(NODES)).items == []
             stop = asyncio.Event()
             running = asyncio.ensure_future(place.run(stop))
@@ -305,6 +347,22 @@ def test_it_ends_in_order_and_a_second_start_finds_everything_again(tmp_path):
     with started(tmp_path, "--data", data, "--nodes", "3") as second:
         assert "has 8" in "".join(second.said)
         assert second.ask(seen) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "nodes"),
+    [((), (), 8), (("--nodes", "0"), (), 0), (("--nodes", "0"), ("--nodes", "2"), 2)],
+    ids=["the usual ones", "none stay none", "none until somebody asks for them"],
+)
+def test_a_cluster_that_is_kept_gets_no_nodes_that_nobody_asked_for(tmp_path, first, again, nodes):
+    async def counted(client: Client) -> int:
+        return len((await client.list(NODES)).items)
+
+    data = tmp_path / "play.db"
+    for args in (first, again):
+        with started(tmp_path, "--data", data, *args) as one:
+            found = one.ask(counted)
+    assert found == nodes
 
 
 def test_nothing_that_was_answered_is_lost_with_the_process(tmp_path):

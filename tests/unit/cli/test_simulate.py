@@ -1,5 +1,6 @@
 """`muster simulate`: a story is told and summed up, seeds are searched, and what is broken can be repeated."""
 
+import os
 from collections import Counter
 
 import pytest
@@ -61,6 +62,15 @@ def test_a_story_is_told_and_summed_up(muster, story):
     assert f"next: muster simulate -f {story} --html story.html" in told.err
 
 
+def test_what_is_judged_at_rest_is_not_claimed_where_no_calm_came(muster, story):
+    told = muster("simulate", "-f", story)
+    assert "checked after every change, and once more when calm had come" in told.out
+    story.write_text(STORY + "calm: 1\n")
+    told = muster("simulate", "-f", story)
+    assert "BROKEN L6" in told.out
+    assert "checked after every change, and at rest only where calm came (L6)" in told.out
+
+
 def test_quiet_leaves_out_the_timeline(muster, story):
     told = muster("simulate", "-f", story, "-q")
     assert "are bound on" not in told.out
@@ -115,6 +125,31 @@ def test_several_files_are_a_line_each(muster, story, wrong):
     assert [one["holds"] for one in muster("simulate", "-f", story.parent, "-o", "json").json] == [True, False]
 
 
+def test_a_file_that_is_no_story_stops_none_of_the_others(muster, story):
+    bad, worse = story.parent / "a.yaml", story.parent / "z.yaml"
+    bad.write_text("")
+    worse.write_text("claim: c\nhappens: [{at: 1, fail: [nobody]}]")
+    told = muster("simulate", "-f", story.parent)
+    assert told.code == 2
+    assert f"BROKEN      0 steps  a.yaml\n        {bad}: is empty\n" in told.out
+    assert "holds       1 steps  story.yaml" in told.out
+    assert "BROKEN      0 steps  z.yaml\n        happens[0].fail[0]: no node is called nobody\n" in told.out
+    assert "3 files: 1 hold, 2 do not" in told.err
+
+
+def test_a_claim_without_an_expectation_is_told(muster, story):
+    assert "the file expects nothing" not in muster("simulate", "-f", story, "-q").out
+    story.write_text("".join(line for line in STORY.splitlines(keepends=True) if not line.startswith("ends")))
+    assert "the file expects nothing: what it claims was not looked at" in muster("simulate", "-f", story, "-q").out
+
+
+def test_a_fault_that_never_struck_is_told(muster, story):
+    assert "never struck" not in muster("simulate", "-f", story, "-q").out
+    story.write_text(STORY.replace("nth: 1", "nth: 999"))
+    assert "a fault never struck: bind swallow (nth 999)" in muster("simulate", "-f", story, "-q").out
+    assert muster("simulate", "-f", story, "-o", "json").json["neverStruck"] == ["bind swallow (nth 999)"]
+
+
 def test_the_page(muster, story, tmp_path):
     told = muster("simulate", "-f", story, "-q", "--html", tmp_path / "page.html")
     assert told.code == 0
@@ -138,6 +173,20 @@ def test_a_seed_and_its_file_are_the_same_story(muster, tmp_path):
     assert digests[0] == digests[1]
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_where_nobody_may_write_is_told_before_anything_is_played(muster, tmp_path, story):
+    tmp_path.chmod(0o500)
+    try:
+        for told in (
+            muster("simulate", "-f", story, "--html", tmp_path / "page.html"),
+            muster("simulate", "--seeds", "1", "--save", tmp_path),
+        ):
+            assert (told.code, told.out) == (2, "")
+            assert "permission denied" in told.err
+    finally:
+        tmp_path.chmod(0o700)
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -150,12 +199,18 @@ def test_a_seed_and_its_file_are_the_same_story(muster, tmp_path):
         (("--seed", "3", "--write-report", "x.md"), "about many seeds"),
         (("-f", "no-such-file.yaml"), "can't read no-such-file.yaml"),
         (("--seeds", "1", "--write-report", "no-such-file.md"), "can't read no-such-file.md"),
+        (("--seeds", "1", "--save", "no-such-folder/x"), "into no-such-folder/x: there is no folder no-such-folder"),
+        (("--seed", "1", "--html", "no-such-folder/x.html"), "there is no folder no-such-folder"),
+        (("--seed", "1", "--html", "."), "can't write .: it is a folder"),
+        (("--seed", "1", "--html", "x.html", "--write", "x.yaml"), "there is nothing to draw"),
     ],
 )
 def test_wrong_usage(muster, args, words):
     told = muster("simulate", *args)
     assert told.code == 2
     assert words in told.err
+    # It is noticed before anything is played.
+    assert told.out == ""
 
 
 def test_a_file_that_is_no_story(muster, tmp_path):
@@ -166,7 +221,7 @@ def test_a_file_that_is_no_story(muster, tmp_path):
     (tmp_path / "no.yaml").write_text("claim: c\nhappens: [{at: 1, fail: [nobody]}]")
     told = muster("simulate", "-f", tmp_path / "no.yaml")
     assert told.code == 2
-    assert "happens[0].fail[0]: no node is called nobody" in told.err
+    assert f"{tmp_path / 'no.yaml'}: happens[0].fail[0]: no node is called nobody" in told.err
 
 
 # Seeds.
@@ -204,11 +259,11 @@ def failing(monkeypatch):
 
 
 def test_a_failing_seed_is_told_at_once_and_made_small(muster, failing, tmp_path):
-    told = muster("simulate", "--seeds", "6", "--save", tmp_path)
+    told = muster("simulate", "--seeds", "6", "--save", tmp_path / "new")
     assert told.code == 1
     assert "BROKEN S1 by seed 4 at 2.5 s: too much on n" in told.err
     assert "again: muster simulate --seed 4" in told.err
-    file = tmp_path / "seed-4.yaml"
+    file = tmp_path / "new" / "seed-4.yaml"
     assert f"again: muster simulate -f {file}" in told.err
     assert "# Breaks S1: too much on n" in file.read_text()
     small = parse(file.read_bytes())

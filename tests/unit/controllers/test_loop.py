@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from muster.kube.transport import Unanswered
 from unit.controllers.playground import (
     FOR_EVER,
     HIGH,
@@ -363,3 +364,17 @@ async def test_a_status_of_the_cycle_that_evicts_reaches_everybody():
         assert server.count("evict") == 1
         assert server.status_of("elsewhere").get("reason") == "WaitingForPods"
         assert server.status_of("high").get("reason")
+
+
+@played
+async def test_the_longer_a_server_stays_away_the_less_it_is_asked():
+    server = Server()
+    async with running(server):
+        server.fail("bind", times=FOR_EVER, says=Unanswered("no connection", sent=False))
+        server.play(nodes(1) | gang("g", 1))
+        await asyncio.sleep(30)
+        before = server.count("bind")
+        await asyncio.sleep(60)
+        assert 0 < server.count("bind") - before < 50
+        server.faults.clear()
+        await until(lambda: is_whole(server, "g"), 15)

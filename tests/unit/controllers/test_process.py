@@ -1,6 +1,7 @@
 """One process, put together: what its parts may do, and how it ends, is decided in one place."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -52,3 +53,53 @@ async def test_the_lease_is_given_back_when_nothing_of_ours_can_still_arrive(han
     stop.set()
     assert (await running).how is End.STOPPED
     assert leases.lease["spec"]["holderIdentity"] == ("this" if hangs else "")
+
+
+@asynccontextmanager
+async def leading(server):
+    """A whole process, which leads."""
+    client, lease, stop = (
+        playing(Played(server.whole, server.chunks), VirtualClock(), jitter=0.5),
+        Lease(),
+        asyncio.Event(),
+    )
+    lease.given.set()
+    process = Process(client, Setup(), identity="this", name="a", election=lease)
+    running = asyncio.ensure_future(process.run(stop))
+    yield
+    stop.set()
+    await running
+
+
+def said_of_pods(server):
+    """Events of pods that were written: the pod, the reason, the words."""
+    return [
+        (ask.body["regarding"]["name"], ask.body["reason"], ask.body["note"])
+        for ask in server.done
+        if (ask.verb, ask.plural) == ("create", "events") and ask.body["regarding"]["kind"] == "Pod"
+    ]
+
+
+@played
+async def test_a_pod_that_waits_has_an_event_beside_its_condition_and_one_only():
+    """Also when the reason comes, goes and comes again within minutes: the same words are counted, not written."""
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    words = "gang default/g waits: InsufficientResources · see kubectl describe pg g"
+    async with leading(server):
+        await until(lambda: len(said_of_pods(server)) == 2)
+        assert said_of_pods(server) == [(f"g-{number}", "FailedScheduling", words) for number in range(2)]
+        for minimum in (3, 2):
+            server.change("podgroups", "g", {"spec": {"minMember": minimum}})
+            await asyncio.sleep(20)
+    assert len(said_of_pods(server)) == 2
+
+
+@played
+async def test_who_wants_no_marks_on_pods_gets_none():
+    server = Server()
+    server.play(nodes(1) | gang("g", 2, markUnschedulable=False))
+    async with leading(server):
+        await asyncio.sleep(20)
+    assert said_of_pods(server) == []
+    assert server.status_of("g")["reason"] == "InsufficientResources"

@@ -49,6 +49,22 @@ async def test_nobody_is_evicted_for_room_that_cannot_be_reserved(says):
 
 
 @played
+async def test_nobody_goes_for_a_gang_that_lost_a_pod_while_room_was_reserved():
+    """What was planned for it is not what it needs any more; without that pod it can't start at all."""
+    server = crowded()
+    async with running(server):
+        await until(told(server, "low"))
+        server.fail("patch", "high-1", plural="pods", wait_s=7.0, done=True)
+        server.play(gang("high", 2, priorityClassName="high"))
+        await until(lambda: server.count("patch") >= 2)
+        await asyncio.sleep(3)
+        server.remove("pods", "high-0")
+        await asyncio.sleep(60)
+        assert server.count("evict") == 0
+        assert is_whole(server, "low")
+
+
+@played
 async def test_a_process_that_dies_after_its_evictions_leaves_the_room_to_whom_it_was_for():
     """The next one finds the nominations, not only free nodes: an equal that came earlier in the alphabet waits."""
     server = crowded()

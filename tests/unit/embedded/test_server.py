@@ -21,7 +21,7 @@ from muster.embedded.running import keep_running
 from muster.embedded.server import MAX_BODY_BYTES, Server
 from muster.embedded.store import Unwritten
 from muster.telemetry import Log
-from unit.embedded.cluster import MERGE, PODS, Cluster, pod
+from unit.embedded.cluster import JOBS, MERGE, PODS, Cluster, pod
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
@@ -72,6 +72,73 @@ def test_a_review_may_refuse_and_warn_on_every_kind_of_write() -> None:
     ]
     headers = dict(cluster.server.handle(Request("POST", MAPS, body=b'{"metadata":{"name":"n"}}')).headers)
     assert headers["Warning"] == '299 - "mind the map"'
+
+
+@pytest.mark.parametrize(
+    ("old", "versions", "says"),
+    [
+        ({"deprecated": True}, [], "example.com/v1 Thing is deprecated"),
+        ({"deprecated": True}, ["v2alpha1"], "example.com/v1 Thing is deprecated"),
+        (
+            {"deprecated": True},
+            ["v2alpha1", "v2", "v3"],
+            "example.com/v1 Thing is deprecated; use example.com/v3 Thing",
+        ),
+        ({"deprecated": True, "deprecationWarning": "gone soon"}, ["v2"], "gone soon"),
+        ({"deprecated": False}, ["v2"], ""),
+    ],
+    ids=["nothing newer", "nothing stable", "the newest", "in its own words", "not deprecated"],
+)
+def test_who_uses_a_deprecated_version_is_warned_whatever_comes_of_it(
+    old: dict[str, Any], versions: list[str], says: str
+) -> None:
+    cluster, made = Cluster(), things(**old)
+    first = made["spec"]["versions"][0]
+    more = [{**first, "name": name, "storage": False, "deprecated": False} for name in versions]
+    made["spec"]["versions"] += [{key: one[key] for key in one if key != "deprecationWarning"} for one in more]
+    cluster.create(DEFINITIONS, made)
+    wanted = [f'299 - "{says}"'] if says else []
+    body = json.dumps(thing("a")).encode()
+    for request in (
+        Request("POST", THINGS, headers={"content-type": "application/json"}, body=body),
+        Request("GET", THINGS),
+        Request("GET", f"{THINGS}/a/status"),
+        Request("GET", f"{THINGS}/nobody"),
+    ):
+        found = cluster.server.handle(request).headers
+        assert [value for name, value in found if name == "Warning"] == wanted
+    for name in versions:
+        newer = cluster.server.handle(Request("GET", THINGS.replace("v1", name)))
+        assert (newer.status, "Warning" in dict(newer.headers)) == (200, False)
+
+
+def test_a_job_that_is_only_tried_comes_back_with_the_labels_that_it_would_have() -> None:
+    cluster = Cluster()
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {"metadata": {"name": "j"}, "spec": {"template": template}}
+    tried, made = cluster("POST", f"{JOBS}?dryRun=All", job), cluster.create(JOBS, job)
+    names = [set(one["spec"]["template"]["metadata"]["labels"]) for one in (tried, made)]
+    assert names[0] == names[1] >= {"job-name", "batch.kubernetes.io/controller-uid"}
+    assert tried["spec"]["selector"].keys() == made["spec"]["selector"].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "more", "says"),
+    [
+        ("system-node-critical", 2000001000, {}, ""),
+        ("system-cluster-critical", 2000000000, {}, ""),
+        ("system-cluster-critical", 7, {}, "value of system-cluster-critical PriorityClass must be 2000000000"),
+        ("system-node-critical", 2000001000, {"globalDefault": True}, "PriorityClass must be false"),
+        ("system-mine", 7, {}, "system-mine is not a known system priority class"),
+    ],
+)
+def test_the_priority_classes_of_the_system_are_what_they_are_or_refused(
+    name: str, value: int, more: dict[str, Any], says: str
+) -> None:
+    made = {"metadata": {"name": name}, "value": value, **more}
+    found = Cluster()("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
+    assert found["_code"] == (422 if says else 201)
+    assert says in found.get("message", "")
 
 
 def test_a_review_is_asked_about_what_passed_the_schema_and_only_then() -> None:
@@ -353,3 +420,41 @@ def test_a_step_that_fails_is_told_and_the_next_one_comes() -> None:
     cluster.running.step = fail_once  # type: ignore[method-assign]
     asyncio.run(main())
     assert "kubelet and controllers failed" in lines.getvalue()
+
+
+def test_what_kubelet_and_controllers_could_not_write_is_told_once_and_done_when_there_is_room() -> None:
+    """A full disk under a pod that is to run and another that is to go."""
+    cluster, lines = Cluster(), io.StringIO()
+    cluster.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    for name in ("goes", "comes"):
+        cluster.create(PODS, pod(name))
+    cluster.bind("goes")
+    cluster.running.step(cluster.now)
+    cluster("DELETE", f"{PODS}/goes", {"gracePeriodSeconds": 1})
+    cluster.bind("comes")
+    cluster.now += 5
+    store, tried = cluster.server.core.store, []
+    keep = store._persist
+
+    def full(change: Any) -> None:
+        tried.append(change)
+        raise Unwritten("the change could not be kept in play.db: database or disk is full")
+
+    async def main() -> None:
+        running = keep_running(cluster.running, lambda: cluster.now, 0.0, log=Log(lines))
+        acting = asyncio.create_task(running)
+        async with asyncio.timeout(10):
+            while len(tried) < 5:
+                await asyncio.sleep(0.01)
+            store._persist = keep  # type: ignore[method-assign]
+            while cluster.phases() != {"comes": "Running"}:
+                await asyncio.sleep(0.01)
+        acting.cancel()
+
+    store._persist = full  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("muster.embedded.running.AFTER_FAILURE_S", 0.01)
+        asyncio.run(main())
+    (line,) = [json.loads(text) for text in lines.getvalue().splitlines()]
+    assert line["message"] == "kubelet and controllers failed"
+    assert "play.db: database or disk is full" in line["error"]

@@ -159,6 +159,17 @@ def test_the_queue_is_bounded_and_recording_never_waits():
     assert recorder.dropped == {"queue": 4900}
 
 
+def test_what_is_said_of_thousands_of_pods_leaves_room_for_what_is_said_of_their_gang():
+    async def say(recorder):
+        for number in range(500):
+            recorder.record(Regarding("v1", "Pod", "team-a", f"p{number}", f"u{number}"), "FailedScheduling", "x")
+        recorder.record(GANG, "A", "x")
+
+    requests, recorder, _ = recorded(say, queued=100)
+    assert [body["regarding"]["kind"] for _, body in requests] == ["Pod"] * 50 + ["PodGroup"]
+    assert recorder.dropped == {"queue": 450}
+
+
 def test_memory_is_bounded():
     async def say(recorder):
         for number in range(500):

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from muster.serve.server import WEBHOOK_PATH, listening, webhook_app
-from muster.serve.webhook import Webhook, admission_context
+from muster.serve.webhook.answers import Webhook, admission_context
 from muster.telemetry import Log, Metrics
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

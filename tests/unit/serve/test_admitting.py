@@ -8,8 +8,8 @@ import pytest
 from muster.cli.installation import Wishes, installation
 from muster.embedded.exchange import Answer, Request, encode
 from muster.embedded.server import Server
-from muster.serve.admitting import NAME, Admitting
-from muster.serve.webhook import Webhook, admission_context
+from muster.serve.webhook.admitting import NAME, Admitting
+from muster.serve.webhook.answers import Webhook, admission_context
 from muster.telemetry import SILENT, Metrics
 from unit.api.test_rules import served
 from unit.serve.rules import KNOWN, gang, leaf, queue, topology

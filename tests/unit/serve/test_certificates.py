@@ -14,7 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from muster.serve.certificates import (
+from muster.serve.server import listening
+from muster.serve.webhook.certificates import (
     MOST_AUTHORITIES,
     Authority,
     FromFiles,
@@ -26,7 +27,6 @@ from muster.serve.certificates import (
     read_pair,
     service_names,
 )
-from muster.serve.server import listening
 from muster.telemetry import Log, Metrics
 from unit.serve.serving import START, SetClock, lines_of
 

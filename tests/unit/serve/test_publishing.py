@@ -8,8 +8,8 @@ import io
 import pytest
 
 from muster.errors import Call, Conflict, Forbidden, Invalid, NotFound, ServerFault
-from muster.serve.certificates import Authority, SelfSigned, authorities_in, merged_bundle
-from muster.serve.publishing import Publisher, bundle_patch, bundles_in
+from muster.serve.webhook.certificates import Authority, SelfSigned, authorities_in, merged_bundle
+from muster.serve.webhook.publishing import Publisher, bundle_patch, bundles_in
 from muster.telemetry import Log
 from unit.serve.serving import START, SetClock, lines_of
 

@@ -11,8 +11,8 @@ import pytest
 
 from muster.api.kinds import POD_GROUP
 from muster.api.validation import Context, Settings, Violation
-from muster.serve import webhook as module
-from muster.serve.webhook import (
+from muster.serve.webhook import answers as module
+from muster.serve.webhook.answers import (
     LONGEST_HINTED,
     LONGEST_WARNING,
     MAX_BODY_BYTES,

@@ -208,7 +208,7 @@ def test_what_pods_are_doing_is_counted():
         pod("broken", phase="Failed"),
     )
     assert gang.placed[0].pods == ("bound", "runs")
-    assert gang.counts[0] == (1, 1, 1, 7)
+    assert gang.counts[0] == (1, 1, 1, 7, 1)
     assert (gang.present[0], gang.pending[0]) == (3, 1)
     assert (gang.satisfied[0], gang.ready[0]) == (True, True)
 

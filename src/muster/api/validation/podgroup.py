@@ -47,6 +47,8 @@ def _check_references(group: PodGroup, report: Report, context: Context) -> None
     queue = group.spec.queue or context.default_queue
     if context.queues is not None and queue not in context.queues:
         hint = context.nearest_queue.hint(queue) or "the gang is held until the queue exists"
+        if not context.queues:
+            hint = "there are no Queues: until there is one every queue name counts, without limit"
         report.warn("spec.queue", f"the queue {shown(queue)} does not exist", hint)
     name = group.spec.priority_class_name
     if name and context.priority_classes is not None and name not in context.priority_classes:

@@ -77,6 +77,8 @@ class Performance:
     def begin(self, url: str, namespace: str) -> None:
         """What there is at first, and muster at work on it; each is told."""
         self._teller.ready(f"control plane at {url}")
+        while not self._witness.is_watching:
+            self._pause(_LOOK_S)
         if not self._tale.steps:
             self._cast.call(self._cast.begin)
             self._teller.ready(_there(self._look()))
@@ -115,11 +117,12 @@ class Performance:
                     return
 
     def _play(self, act: Act, chapter: Chapter) -> None:
-        self._pause(self._begun_s + act.at - time.monotonic())
+        self._wait_until(act.at)
         if act.says:
             self._teller.line()
             self._teller.says(filled(act.says, self._place))
-        self._witness.begin()
+        if not chapter.clocked:
+            self._witness.begin()
         if act.explain:
             self._mend(act)
         self._apply(act)
@@ -128,6 +131,13 @@ class Performance:
         self._claims(act, chapter)
         for what in act.show:
             self._show(what)
+
+    def _wait_until(self, at_s: float) -> None:
+        """A second of the story."""
+        while (left_s := self._begun_s + at_s - time.monotonic()) > 0.0:
+            self._cast.check()
+            self._teller.progress(f"waiting for second {at_s:g}")
+            self._pause(min(left_s, _LOOK_S))
 
     def _apply(self, act: Act) -> None:
         """What a user would do with kubectl, over HTTPS."""

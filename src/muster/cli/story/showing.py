@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from muster.cli.options import Server
 from muster.cli.plan import moment_of
 from muster.cli.playground import Playground
 from muster.cli.render import JSON, say_data
+from muster.cli.showing import showing_of, where_of
 from muster.cli.story.cast import Cast
 from muster.cli.story.performing import Performance
 from muster.cli.story.sender import Interrupted, Sender
@@ -26,8 +28,9 @@ from muster.cli.story.witness import Witness
 from muster.config import Config
 from muster.controllers.process import End
 from muster.decisions.explanation import Explanation
-from muster.errors import MusterError
+from muster.errors import MusterError, UsageError
 from muster.plan.outcome import Plan
+from muster.serve.views.frame import Source
 from muster.telemetry import Log, Metrics
 
 _HELD, _NOT_HELD, _INTERRUPTED, _DEFECT = 0, 1, 130, 70
@@ -52,7 +55,7 @@ class Demo:
         self._stop = asyncio.Event()
         self._trouble: MusterError | OSError | None = None
         self._is_over = False
-        # Where the page is served, once there is one: then it is named beside the kubeconfig.
+        # Where the page is served, if it is: then it is named beside the kubeconfig.
         self._page = ""
 
     async def run(self) -> int:
@@ -62,7 +65,8 @@ class Demo:
         metrics, log = Metrics(__version__), Log(sys.stderr, level="error")
         wishes = self._wishes
         ground = Playground(self._config, kubeconfig=wishes.kubeconfig, port=wishes.port, log=log, metrics=metrics)
-        async with ground:
+        async with ground, AsyncExitStack() as stack:
+            await self._show(stack, ground)
             cast, send, witness = Cast(wishes.tale, ground.server), Sender(ground.client.connection), Witness()
             performance = Performance(
                 wishes.tale, cast, send, witness, self._teller, self._explain, pause_s=wishes.pause_s
@@ -90,6 +94,19 @@ class Demo:
             say_data(document_of(wishes.tale, performance.results, self._teller.elapsed_s), JSON)
         return _HELD if performance.held else _NOT_HELD
 
+    async def _show(self, stack: AsyncExitStack, ground: Playground) -> None:
+        """The page, until the stack unwinds. A demo that ends by itself has none: nobody could look at it."""
+        where = None if self._wishes.once else where_of(self._config.page, None, in_pod=False)
+        if where is None:
+            return
+        flags = f"--kubeconfig {short(self._wishes.kubeconfig)}"
+        showing = showing_of(ground.observed, self._config, Source("demo", "the cluster of the demo"), flags=flags)
+        try:
+            self._page = await stack.enter_async_context(showing.served(where))
+        except UsageError:
+            if where.exact:
+                raise
+
     def _heard(self, number: signal.Signals) -> None:
         """The first signal asks for an end in order; the next one ends the process as if nobody had asked."""
         for one in (signal.SIGINT, signal.SIGTERM):
@@ -109,6 +126,8 @@ class Demo:
     def _tell(self, performance: Performance, ground: Playground) -> None:
         try:
             performance.begin(ground.url, NAMESPACE)
+            if self._page:
+                self._teller.ready(f"the page, to watch it: {self._page}")
             performance.run()
             self._is_over = True
             self._farewell(performance)

@@ -2,11 +2,12 @@
 
 It is a `Story` of the simulation with narration. In chapters there is no clock: an act begins when all that the one
 before it claims has come true. `$(gang/subgroup)` in a text is the last part of the domain that a subgroup lies in, so
-that a story need not know where the scheduler puts it. Scenario files and plain stories are told as tales, too.
+that a story need not know where the scheduler puts it. Scenario files and plain stories are told as tales, too; what
+they expect is claimed, and a file that expects what would not be looked at is refused.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Literal
 
@@ -17,13 +18,16 @@ from muster.api.documents import Limits, read
 from muster.cli.files import read_bytes
 from muster.errors import UsageError
 from muster.sim.loading import check, parse
-from muster.sim.objects import Document, Entry, Pods
+from muster.sim.objects import Document, Entry, Objects, Pods
 from muster.sim.scenario import BadScenario, Expected
 from muster.sim.story import Happening, Story
 
 BUILT_IN = "demo.yaml"
 _PLACE = re.compile(r"\$\(([a-z0-9./-]+)/([a-z0-9-]+)\)")
 _HOW = "docs/simulation.md and docs/reference.md (demo) describe the format"
+# So late what is expected at a second may come true: real machines are slower than simulated ones.
+_SLACK_S = 5.0
+_NOTHING = Expected()
 # What a story can only do where time is not real, or where there are several processes.
 _UNREAL = ("crash", "stop", "start", "pause", "jump", "cut", "compact", "away")
 
@@ -68,11 +72,15 @@ class Act(Happening, frozen=True, kw_only=True):
 
 
 class Chapter(Entry, frozen=True, kw_only=True):
-    """A part of the story with a title; `says` tells what it is about."""
+    """A part of the story with a title; `says` tells what it is about.
+
+    `clocked`: its acts have their seconds, and what moves is counted from the beginning and not act by act.
+    """
 
     title: str
     says: str = ""
     acts: list[Act]
+    clocked: bool = False
 
 
 class Tale(Story, frozen=True, kw_only=True):
@@ -109,49 +117,82 @@ def tale_of(data: bytes, name: str, limits: Limits | None = None) -> Tale:
         except msgspec.ValidationError as error:
             raise BadScenario(f"{name}: {error}", _HOW) from None
         check(found, name)
+        _check_chapters(found, name)
     unreal = unplayable(found)
     if unreal:
-        raise UsageError(f"{name}: {unreal}: that takes a time that can be set", f"muster simulate -f {name}")
+        raise UsageError(f"{name}: {unreal}: only a simulation can play that", f"muster simulate -f {name}")
     if found.chapters or found.steps:
         return found
     return _by_the_clock(found, name)
 
 
-def unplayable(tale: Story) -> str:
+def _check_chapters(tale: Tale, name: str) -> None:
+    """All that a file with chapters expects is claimed by an act. Raises BadScenario."""
+    for word in ("happens", "steps", "ends"):
+        if getattr(tale, word) != getattr(Tale(), word):
+            raise BadScenario(f"{name}: {word} beside chapters would not be looked at", "write acts, and their claims")
+    for where, act in _acts(tale):
+        if act.expect != _NOTHING:
+            raise BadScenario(f"{name}: {where}.expect would not be looked at", "write claims: [{says: …, expect: …}]")
+
+
+def _acts(tale: Tale) -> Iterator[tuple[str, Act]]:
+    for number, chapter in enumerate(tale.chapters):
+        yield from ((f"chapters[{number}].acts[{at}]", act) for at, act in enumerate(chapter.acts))
+
+
+def unplayable(tale: Tale) -> str:
     """What of a story can't be played as time goes by; empty when all of it can."""
     if tale.faults:
         return "the story breaks requests on their way (faults)"
     if tale.processes > 1:
         return f"the story runs {tale.processes} processes of muster"
-    for number, happening in enumerate(tale.happens):
+    if tale.unchecked:
+        return "the story has objects that an API server refuses (unchecked)"
+    happens = [(f"happens[{number}]", one) for number, one in enumerate(tale.happens)]
+    for where, happening in (*happens, *_acts(tale)):
         for word in _UNREAL:
             if getattr(happening, word):
-                return f"the story interferes with muster itself (happens[{number}].{word})"
+                return f"the story interferes with muster itself ({where}.{word})"
+    for word in ("happens", "workloads", "ends") if tale.steps else ():
+        if getattr(tale, word) != getattr(Tale(), word):
+            return f"the story has steps and {word}"
     for number, step in enumerate(tale.steps):
         if step.actions is not None:
             return f"the story turns actions off (steps[{number}].actions)"
         if step.now:
             return f"the story sets the clock (steps[{number}].now)"
-    for objects in (tale, *(step.apply for step in tale.steps), *(one.apply for one in tale.happens)):
-        if any(
-            "creationTimestamp" in one["metadata"] or "deletionTimestamp" in one["metadata"] for one in objects.all()
-        ):
+    applied = [step.apply for step in tale.steps] + [one.apply for _, one in (*happens, *_acts(tale))]
+    return next(filter(None, map(_past, (tale, *applied))), "")
+
+
+def _past(objects: Objects) -> str:
+    """What of these objects was before the story began; empty when nothing was."""
+    for one in objects.all():
+        if "creationTimestamp" in one["metadata"] or "deletionTimestamp" in one["metadata"]:
             return "the story has a past (history, age, created, terminating)"
-        if objects.history or any(one.started is not None for one in objects.pods):
-            return "the story has a past (history, started)"
+    if objects.history or any(one.started is not None for one in objects.pods):
+        return "the story has a past (history, started)"
     return ""
 
 
 def _by_the_clock(tale: Tale, name: str) -> Tale:
-    """A story whose happenings have a second, as a tale of one chapter."""
+    """A story whose happenings have a second, as a tale of one chapter; what it expects is claimed at that second."""
     if not tale.happens and not tale.workloads:
         raise BadScenario(f"{name}: nothing happens in it: no chapters, no steps, no workloads, no happens", _HOW)
-    acts = [
-        Act(**{field: getattr(one, field) for field in Happening.__struct_fields__})
-        for one in sorted(tale.happens, key=lambda one: one.at)
-    ]
-    acts.append(Act(at=acts[-1].at if acts else 0.0, claims=[Claim(says="it comes to rest")], show=["gangs", "map"]))
-    return structs.replace(tale, chapters=[Chapter(title=tale.claim or name, says=tale.why, acts=acts)])
+    acts: list[Act] = []
+    for one in sorted(tale.happens, key=lambda one: one.at):
+        if one.expect != _NOTHING:
+            claim = Claim(says=f"at {one.at:g} s it is as expected", expect=one.expect)
+            acts.append(Act(at=one.at, claims=[claim], within=_SLACK_S))
+        fields = {field: getattr(one, field) for field in Happening.__struct_fields__}
+        acts.append(Act(**{**fields, "expect": _NOTHING}))
+    last_s, claims = acts[-1].at if acts else 0.0, [Claim(says="it comes to rest")]
+    if tale.ends != _NOTHING:
+        last_s = max(last_s, tale.lasts)
+        claims.append(Claim(says="in the end it is as expected", expect=tale.ends))
+    acts.append(Act(at=last_s, claims=claims, show=["gangs", "map"]))
+    return structs.replace(tale, chapters=[Chapter(title=tale.claim or name, says=tale.why, acts=acts, clocked=True)])
 
 
 def filled(text: str, where: Callable[[str, str], str]) -> str:

@@ -66,9 +66,7 @@ class Teller:
     def ready(self, text: str) -> None:
         """Something is there, and how long after the beginning."""
         good = "✓" if signs()["arrow"] == "→" else "ok"
-        self.line(
-            "  ", (good, {"fg": "green", "bold": True}), f" {text} ", (f"({self.elapsed_s:.1f} s)", {"dim": True})
-        )
+        self._marked((good, {"fg": "green", "bold": True}), (text, {}), (f" ({self.elapsed_s:.1f} s)", {"dim": True}))
 
     def title(self, text: str, number: str = "") -> None:
         """A chapter begins."""
@@ -89,12 +87,23 @@ class Teller:
         """A claim with what was seen; one that does not hold with all that speaks against it."""
         good, bad = ("✓", "✗") if signs()["arrow"] == "→" else ("ok", "NO")
         if result.held:
-            self.line("  ", (good, {"fg": "green", "bold": True}), f" {result.says}")
+            self._marked((good, {"fg": "green", "bold": True}), (result.says, {}))
         else:
-            self.line("  ", (bad, {"fg": "red", "bold": True}), (f" {result.says}", {"bold": True}))
+            self._marked((bad, {"fg": "red", "bold": True}), (result.says, {"bold": True}))
         for text in filter(None, (result.seen, *(f"but {one}" for one in result.differs))):
             for one in textwrap.wrap(text, self.width - 1, initial_indent="    ", subsequent_indent="    "):
                 self.line((one, {"dim": True} if result.held else {}))
+
+    def _marked(self, mark: Piece, said: Piece, end: Piece = ("", {})) -> None:
+        """A sentence behind a mark; on a terminal, broken to fit."""
+        text, style = said
+        room = self.width - 1 - len(mark[0]) - len("   ") - len(end[0])
+        first, *rest = (textwrap.wrap(text, max(room, 1)) if self.is_terminal else []) or [text]
+        pieces: list[Piece | str] = ["  ", mark, " ", (first, style)]
+        for one in rest:
+            self.line(*pieces)
+            pieces = [" " * len(f"  {mark[0]} "), (one, style)]
+        self.line(*pieces, end)
 
     def table(self, rows: Iterable[tuple[str, ...]], indent: str = "  ") -> None:
         """Rows with aligned columns; what a terminal has no room for is left out, the least important first."""

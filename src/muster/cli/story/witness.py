@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import aclosing
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from muster.api.tree import Tree, normal_form, satisfied
 from muster.kube.client import Client
 from muster.kube.resources import PODS, AnyKind, Resource
 from muster.kube.watch import Added, Deleted, Listed, Modified, watch
-from muster.sim.expecting import GANG, LEAF, Bound, key_of, was_evicted
+from muster.sim.expecting import GANG, LEAF, Bound, Moves, key_of
 
 Document = dict[str, Any]
 Key = tuple[str, str]
@@ -45,12 +46,12 @@ class Witness:
     def __init__(self) -> None:
         self.stirred = threading.Event()
         self._lock = threading.Lock()
+        self._listed: set[str] = set()
         self._pods: dict[Key, Document] = {}
         self._trees: dict[Key, Tree] = {}
-        # Since the act began: who was there, who came to a node, who was evicted, and how gangs fared.
+        # Since the act began: who was there, who came to a node or was evicted, and how gangs fared.
         self._first: Lot = {}
-        self._bound: list[Bound] = []
-        self._evicted: list[Document] = []
+        self._moves = Moves()
         self._moments: dict[Key, list[Moment]] = {}
 
     async def watch(self, client: Client, kind: AnyKind) -> None:
@@ -58,8 +59,7 @@ class Witness:
         async with aclosing(watch(client, kind)) as changes:
             async for change in changes:
                 if isinstance(change, Listed):
-                    for item in change.items:
-                        self.saw(kind, item)
+                    self.listed(kind, change.items)
                 elif isinstance(change, Added | Modified | Deleted):
                     self.saw(kind, change.object, gone=isinstance(change, Deleted))
 
@@ -70,6 +70,21 @@ class Witness:
     async def watch_groups(self, client: Client) -> None:
         """Follows all PodGroups."""
         await self.watch(client, GROUPS)
+
+    def listed(self, kind: AnyKind, documents: Sequence[Document]) -> None:
+        """Takes in all objects of a kind as they are now: whoever is not among them has gone meanwhile."""
+        there = {key_of(one) for one in documents}
+        with self._lock:
+            if kind is PODS:
+                for key in self._pods.keys() - there:
+                    self._saw_pod(self._pods[key], True)
+            else:
+                for key in self._trees.keys() - there:
+                    del self._trees[key]
+        for one in documents:
+            self.saw(kind, one)
+        self._listed.add(kind.plural)
+        self.stirred.set()
 
     def saw(self, kind: AnyKind, document: Document, *, gone: bool = False) -> None:
         """Takes in one object as it is now."""
@@ -82,15 +97,9 @@ class Witness:
 
     def _saw_pod(self, pod: Document, gone: bool) -> None:
         key = key_of(pod)
-        before = self._pods.pop(key, {})
-        if gone:
-            if was_evicted(pod):
-                self._evicted.append(pod)
-        else:
+        self._moves.saw(pod, self._pods.pop(key, None), gone=gone)
+        if not gone:
             self._pods[key] = pod
-            node = pod["spec"].get("nodeName", "")
-            if before and node and not before["spec"].get("nodeName"):
-                self._bound.append(Bound(key, node))
         gang = (key[0], _gang_of(pod))
         if gang in self._trees:
             self._look_at(gang)
@@ -120,22 +129,27 @@ class Witness:
 
     # What it knows, for whoever asks.
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether it sees all that happens from now on."""
+        return self._listed >= {PODS.plural, GROUPS.plural}
+
     def begin(self) -> None:
         """An act begins: what was before is forgotten, but not what is there."""
         with self._lock:
             self._first = {key: _who(pod) for key, pod in self._pods.items()}
-            self._bound, self._evicted = [], []
+            self._moves.begin()
             self._moments = {gang: moments[-1:] for gang, moments in self._moments.items()}
 
     @property
     def bound(self) -> list[Bound]:
         """Who came to a node since the act began."""
-        return list(self._bound)
+        return list(self._moves.bound)
 
     @property
     def evicted(self) -> list[Document]:
         """Who was evicted since the act began."""
-        return list(self._evicted)
+        return list(self._moves.evicted)
 
     def moments(self, gang: Key) -> list[Moment]:
         """How a gang fared since the act began, one moment for each change of it."""

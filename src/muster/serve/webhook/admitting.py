@@ -13,7 +13,7 @@ import msgspec
 from muster.api.kinds import OUR_KINDS, QUEUE
 from muster.embedded.core import Asked, Verdict
 from muster.embedded.refusals import Cause
-from muster.serve.webhook import API_VERSION
+from muster.serve.webhook.answers import API_VERSION
 
 NAME = "objects.muster.dev"
 _PASSED = Verdict()

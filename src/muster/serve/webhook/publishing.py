@@ -14,7 +14,7 @@ from muster.errors import ApiError, BadObject, Conflict, Forbidden, Invalid, Not
 from muster.kube.client import JSON_PATCH, Client
 from muster.kube.clock import Clock
 from muster.kube.resources import Resource
-from muster.serve.certificates import SelfSigned, merged_bundle
+from muster.serve.webhook.certificates import SelfSigned, merged_bundle
 from muster.telemetry import Log
 
 CONFIGURATIONS = Resource(

@@ -1,0 +1,74 @@
+"""The queues as the page shows them: what each has, is due and may have, core and surplus apart, and who waits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from muster.api.tree import NONE
+from muster.decisions import queues
+from muster.decisions.amounts import in_queue_units
+from muster.decisions.queues import Share
+from muster.decisions.words import queue_in_words
+from muster.plan.outcome import Plan
+from muster.serve.views.gangs import NO_SURPLUS, Entry
+from muster.snapshot.queues import CHARGES
+
+Document = dict[str, Any]
+
+
+def queue_documents(plan: Plan, lines: Mapping[str, Sequence[int]], entries: Iterable[Entry]) -> dict[str, Document]:
+    """Every queue, each before those below it; last those that nothing can be charged to.
+
+    `lines` are the gangs that wait in each, by number. Where nobody wrote Queues down there are no shares.
+    """
+    tree, gangs = plan.snapshot.queues, plan.snapshot.gangs
+    told = queues.are_told(plan)
+    shares = {found[0].queue: found for found in queues.shares(plan) if found} if told else {}
+    surplus = _surplus(plan, entries) if told else []
+    found: dict[str, Document] = {}
+    for row, depth in queues.in_order(tree):
+        name, parent = tree.names[row], tree.parent_of[row]
+        found[name] = {
+            "parent": tree.names[parent] if parent != NONE else None,
+            "depth": depth,
+            "order": len(found),
+            "problem": "",
+            "shares": [_share(one, surplus[row][one.charge]) for one in shares.get(name, ())],
+            "waiting": ["/".join(gangs[number].key) for number in lines.get(name, ())],
+        }
+    for name, problem in sorted(tree.cut_off.items()):
+        words = queue_in_words(name, problem.code, problem.detail)
+        nothing: Document = {"parent": None, "depth": 0, "order": len(found), "problem": words}
+        found[name] = {**nothing, "shares": [], "waiting": []}
+    return found
+
+
+def _surplus(plan: Plan, entries: Iterable[Entry]) -> list[list[int]]:
+    """Per queue and charge: what placed pods hold that no minimum needs."""
+    tree = plan.snapshot.queues
+    found = [[0] * len(CHARGES) for _ in tree.names]
+    for entry in entries:
+        if entry.surplus is NO_SURPLUS:
+            continue
+        row = tree.row_of.get(entry.gang.queue, NONE)
+        if row != NONE:
+            for at in tree.paths[row]:
+                found[at] = [have + more for have, more in zip(found[at], entry.surplus, strict=True)]
+    return found
+
+
+def _share(one: Share, surplus: int) -> Document:
+    """One charge of a queue, in the units of a Queue; null for no end."""
+    amounts = {
+        "allocated": one.allocated,
+        "nonPreemptible": one.non_preemptible,
+        "surplus": surplus,
+        "awaited": one.awaited,
+        "requested": one.requested,
+        "fairShare": one.fair_share,
+        "quota": one.quota,
+        "limit": one.limit,
+    }
+    return {
+        "resource": CHARGES[one.charge],
+        **{name: in_queue_units(one.charge, have) for name, have in amounts.items()},
+    }

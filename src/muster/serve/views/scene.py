@@ -1,0 +1,200 @@
+"""What the page is told after a cycle: the plan, and the little of the world that a plan does not know. A value.
+
+It is taken right after the cycle, before anything else is seen, so that plan and world speak of the same moment.
+"""
+
+import shlex
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from muster.api.cluster import SUBGROUP_LABEL, Node
+from muster.api.tree import NONE
+from muster.plan.outcome import Plan
+from muster.snapshot.arrays import Gang, Key, Snapshot
+from muster.snapshot.queues import CHARGES, charge_of
+from muster.snapshot.requests import Request
+from muster.snapshot.room import ALLOCATABLE, HELD, Amounts, Rows
+from muster.snapshot.selectors import is_ready
+from muster.snapshot.world import State, World
+
+# Per gang of a scene its number in an earlier one; None for one that was made anew since then.
+Numbers = Sequence[int | None]
+
+READY, CORDONED, NOT_READY = "ready", "cordoned", "notReady"
+_GPU = CHARGES.index("gpu")
+_CPU = "cpu"
+
+
+class NodeFacts(NamedTuple):
+    """Whether a node takes pods, and if not, why."""
+
+    state: str
+    why: str
+
+
+class Unit(NamedTuple):
+    """What a slot is: `scale` base units of the resources that count alike; `resource` is the one that most have."""
+
+    resource: str
+    name: str
+    resources: tuple[str, ...]
+    scale: int = 1
+
+
+class Leaver(NamedTuple):
+    """A pod of a gang that terminates and still holds its room: its name, leaf, node, and what it holds of the unit."""
+
+    pod: str
+    leaf: int
+    node: str
+    amount: int
+
+
+class Scene(NamedTuple):
+    """A cycle as the page shows it. Amounts are those of the unit, per node, in base units."""
+
+    plan: Plan
+    # The name of the decision; empty when nobody acts on the plan.
+    decision: str
+    nodes: Mapping[str, NodeFacts]
+    unit: Unit
+    slots: Amounts
+    free: Amounts
+    # Per gang that has any: the pods for which a write is on its way, by name.
+    flying: Mapping[Key, frozenset[str]]
+    # Per gang that has any: the pods that terminate. No plan knows their names.
+    leaving: Mapping[Key, tuple[Leaver, ...]]
+    # Where the nodes stand in the tables of the world.
+    rows: Rows
+
+    @property
+    def at_ns(self) -> int:
+        """When it was."""
+        return self.plan.snapshot.now_ns
+
+
+def scene_of(
+    plan: Plan, world: World, *, decision: str = "", flying: Collection[Key] = (), before: Scene | None = None
+) -> Scene:
+    """The scene after a cycle. `flying` are pods for which writes are on their way.
+
+    What is as it was in the scene `before` is taken from there.
+    """
+    snapshot = plan.snapshot
+    if before is not None and before.plan.snapshot.nodes is snapshot.nodes:
+        nodes, rows = before.nodes, before.rows
+    else:
+        nodes = {name: _facts_of(world.nodes[name]) for name in snapshot.nodes}
+        rows = world.room.rows(snapshot.nodes)
+    unit = _unit(world, rows)
+    slots, free = _room(unit, snapshot, world, rows)
+    return Scene(
+        plan,
+        decision,
+        nodes,
+        unit,
+        slots,
+        free,
+        _by_gang(flying, world),
+        dict(sorted(_leaving(plan, world, unit, before if before is not None and before.unit == unit else None))),
+        rows,
+    )
+
+
+def _facts_of(node: Node) -> NodeFacts:
+    if not is_ready(node):
+        told = next(one for one in node.status.conditions if one.type == "Ready" and one.status != "True")
+        return NodeFacts(NOT_READY, ": ".join(part for part in (told.reason, told.message) if part))
+    if node.spec.unschedulable:
+        return NodeFacts(CORDONED, f"it takes no new pods until kubectl uncordon {shlex.quote(node.metadata.name)}")
+    return NodeFacts(READY, "")
+
+
+def _unit(world: World, rows: Rows) -> Unit:
+    """The device that most nodes have, GPUs of all makers alike and before other devices; CPU where nobody has any."""
+    # Only such names may be devices.
+    devices = [resource for resource in world.room.resources if "/" in resource]
+    table = world.room.table(ALLOCATABLE, rows, devices)
+    counts = [int((table[:, column] > 0).sum()) for column in range(len(devices))]
+    ranked = sorted(
+        (charge_of(resource) != _GPU, -nodes, resource)
+        for resource, nodes in zip(devices, counts, strict=True)
+        if nodes
+    )
+    if not ranked:
+        return Unit(_CPU, "CPU", (_CPU,), 1000)
+    first = ranked[0][2]
+    if charge_of(first) == _GPU:
+        return Unit(first, "GPU", tuple(resource for resource in devices if charge_of(resource) == _GPU))
+    return Unit(first, first.rpartition("/")[2], (first,))
+
+
+def _room(unit: Unit, snapshot: Snapshot, world: World, rows: Rows) -> tuple[Amounts, Amounts]:
+    """What every node has of the unit, and what of it was free when the cycle began."""
+    # What no gang asks for is in no snapshot, and no write of ours changes it.
+    unasked = [resource for resource in unit.resources if resource not in snapshot.resources]
+    slots = world.room.table(ALLOCATABLE, rows, unasked).sum(axis=1)
+    free = slots - world.room.table(HELD, rows, unasked).sum(axis=1)
+    for resource in unit.resources:
+        if resource in snapshot.resources:
+            column = snapshot.resources.index(resource)
+            slots = slots + snapshot.allocatable[:, column]
+            free = free + snapshot.free[:, column]
+    return slots, free
+
+
+def amount_of(request: Request, unit: Unit) -> int:
+    """What a pod asks for of the unit."""
+    return sum(request.get(resource, 0) for resource in unit.resources)
+
+
+def _by_gang(pods: Collection[Key], world: World) -> dict[Key, frozenset[str]]:
+    found: dict[Key, set[str]] = {}
+    for pod in pods:
+        facts = world.pods.get(pod)
+        if facts is not None and facts.gang is not None:
+            found.setdefault(facts.gang, set()).add(pod[1])
+    return {gang: frozenset(found[gang]) for gang in sorted(found)}
+
+
+def numbers_then(now: Scene, before: Scene | None) -> Numbers:
+    """The numbers that the gangs of a scene had in the one before."""
+    return _numbers_then(now.plan.snapshot, before.plan.snapshot if before is not None else None)
+
+
+def number_of(snapshot: Snapshot, key: Key) -> int:
+    """The number of a gang; NONE when it is not there."""
+    number = bisect_left(snapshot.gangs, key, key=lambda gang: gang.key)
+    there = number < len(snapshot.gangs) and snapshot.gangs[number].key == key
+    return number if there else NONE
+
+
+def _numbers_then(now: Snapshot, before: Snapshot | None) -> Numbers:
+    if before is None:
+        return [None] * len(now.gangs)
+    numbers = dict(zip(before.gangs, range(len(before.gangs)), strict=True))
+    return list(map(numbers.get, now.gangs))
+
+
+def _leaving(plan: Plan, world: World, unit: Unit, before: Scene | None) -> Iterator[tuple[Key, tuple[Leaver, ...]]]:
+    """Who terminates, by gang; looked for in gangs that were made anew."""
+    gangs = plan.snapshot.gangs
+    then = _numbers_then(plan.snapshot, before.plan.snapshot if before is not None else None)
+    for number, was in enumerate(then):
+        if was is None and any(counts.terminating for counts in gangs[number].counts.values()):
+            leavers = tuple(sorted(_leavers(gangs[number], world, unit)))
+            if leavers:
+                yield gangs[number].key, leavers
+    if before is not None and before.leaving:
+        known = {gangs[number].key for number, was in enumerate(then) if was is not None}
+        yield from ((key, leavers) for key, leavers in before.leaving.items() if key in known)
+
+
+def _leavers(gang: Gang, world: World, unit: Unit) -> Iterator[Leaver]:
+    # Who is evicted by this very cycle is placed as far as the plan goes.
+    placed = {pod for here in gang.placed.values() for pod in here.pods}
+    for (_, name), facts in world.members.get(gang.key, {}).items():
+        leaf = gang.tree.leaf_of(facts.pod.metadata.labels.get(SUBGROUP_LABEL))
+        if facts.state is State.TERMINATING and facts.holds and leaf != NONE and name not in placed:
+            yield Leaver(name, leaf, facts.pod.spec.node_name, amount_of(facts.request, unit))

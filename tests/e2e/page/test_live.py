@@ -1,0 +1,167 @@
+"""The page while things happen: the demo told from its beginning, and a server that goes away and comes back."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from e2e.page.clusters import gang, node, pod, topology, write
+from e2e.page.serving import Serving
+
+GANGS = ("inference", "nightly", "pretrain", "sweep", "finetune")
+
+
+@pytest.fixture(scope="module")
+def told(demo):
+    """The demo with its story behind it."""
+    demo.line(r"next: |export KUBECONFIG")
+    return demo
+
+
+def test_the_story_appears_on_the_page_as_it_is_told(demo, look):
+    """Opened at its beginning, the page shows every gang when it comes, without being loaded again."""
+    looking = look().open(demo.address)
+    assert looking.drawn(64) == 64
+    looking.page.evaluate("window.unloaded = false")
+    looking.go("#/gangs")
+    for name in GANGS:
+        expect(looking.gang_row(f"default/{name}")).to_be_visible(timeout=120_000)
+    demo.line(r"next: |export KUBECONFIG")
+    frame = looking.api("/api/frame")
+    assert frame["source"]["kind"] == "demo"
+    assert {f"default/{name}" for name in GANGS} < set(frame["gangs"])
+    assert {one["state"] for one in frame["gangs"].values()} <= {"running", "partial"}
+    # What the page made of deltas is what the server has.
+    looking.go("#/map")
+    for name in GANGS:
+        shown, there = looking.slots_of(f"default/{name}"), frame["gangs"][f"default/{name}"]["pods"]
+        assert count(shown) == sum(slots for _, _, _, slots, state in there if state != "nominated"), name
+    assert looking.page.evaluate("window.unloaded") is False
+
+
+def count(slots):
+    """How many slots of the map are those of pods that hold them."""
+    return sum(one["to"] - one["from"] for one in slots if one["state"] != "nominated")
+
+
+def test_every_gang_of_the_story_has_a_lane(told, look):
+    looking = look().open(told.address, "#/timeline")
+    for name in GANGS:
+        expect(looking.part("lane").filter(has_text=name).first).to_be_visible()
+    expect(looking.part("mark").first).to_be_attached()
+
+
+def test_a_lane_shows_that_its_gang_runs(told, look):
+    """In whatever colour."""
+    looking = look().open(told.address, "#/timeline")
+    expect(looking.part("lane").first).to_be_visible()
+    seen = """() => [...document.querySelectorAll("[data-testid=lane]")].filter((lane) =>
+      [...lane.querySelectorAll(".stretch.run")].every((one) =>
+        one.offsetWidth < 1 || /rgba\\(0, 0, 0, 0\\)|transparent/.test(getComputedStyle(one).backgroundColor)))
+      .map((lane) => lane.textContent)"""
+    assert looking.page.evaluate(seen) == []
+
+
+def test_the_past_can_be_looked_at(told, look):
+    """Scrubbed to before the sweep came, it is not there; back at now, it is."""
+    looking = look().open(told.address, "#/timeline")
+    line = looking.api("/api/timeline")
+    came = min(mark["version"] for mark in line["lanes"]["default/sweep"]["marks"])
+    before = max(version for version, _, _ in line["cycles"] if version < came)
+    looking.go(f"#/gangs?at={before}")
+    expect(looking.gang_row("default/pretrain")).to_be_visible()
+    expect(looking.gang_row("default/sweep")).to_have_count(0)
+    looking.part("now").click()
+    expect(looking.gang_row("default/sweep")).to_be_visible()
+    assert "at=" not in looking.hash
+
+
+def test_scrubbing_back_and_forth(told, look):
+    looking = look().open(told.address, "#/timeline")
+    scrub = looking.part("scrub")
+    expect(scrub).to_be_visible()
+    scrub.focus()
+    looking.press("Home")
+    looking.page.wait_for_function("() => location.hash.includes('at=')")
+    first = looking.hash
+    looking.press("ArrowRight", "ArrowRight")
+    looking.page.wait_for_function("(first) => location.hash !== first", arg=first)
+    looking.press("End")
+    looking.page.wait_for_function("() => !location.hash.includes('at=')")
+
+
+def test_a_mark_shows_its_decision(told, look):
+    looking = look().open(told.address, "#/timeline")
+    lane = looking.part("lane").filter(has_text="sweep").first
+    expect(lane).to_be_visible()
+    line = looking.api("/api/timeline")
+    kinds = [mark["kind"] for mark in line["lanes"]["default/sweep"]["marks"]]
+    assert "evicted" in kinds
+    lane.get_by_test_id("mark").last.click()
+    expect(
+        looking.page.get_by_text(re.compile(r"decision", re.IGNORECASE)).locator("visible=true").first
+    ).to_be_visible()
+
+
+def test_an_old_address_says_that_it_is_not_kept(told, look):
+    looking = look().open(told.address)
+    with looking.forgiving("410"):
+        looking.go("#/map?at=999999")
+        expect(looking.part("problem").locator("visible=true").first).to_be_visible()
+
+
+# Lost and found.
+
+
+def cluster(path, *names):
+    items = [topology("zone"), *(node(f"n{number}", zone="z") for number in range(4))]
+    for name in names:
+        items += [gang(name, minMember=1), pod(f"{name}-0", name, 1)]
+    return write(path, items)
+
+
+def test_a_server_that_comes_back_is_followed_again(look, tmp_path):
+    """The connection is told to be lost; the page stays, asks from where it was, and shows what is new."""
+    file = cluster(tmp_path / "cluster.json", "first")
+    serving = Serving("ui", "-f", file, "--port", 0, home=tmp_path)
+    looking = look()
+    try:
+        looking.open(serving.address, "#/gangs")
+        expect(looking.gang_row("default/first")).to_be_visible()
+        asked = []
+        looking.page.on("request", lambda request: asked.append(request) if "/api/events" in request.url else None)
+        with looking.forgiving("ERR_", "Failed to load", "401", "network error"):
+            serving.kill()
+            expect(looking.part("connection")).to_contain_text(re.compile("lost|reconnect|again", re.IGNORECASE))
+            expect(looking.gang_row("default/first")).to_be_visible()
+            cluster(file, "first", "second")
+            serving = Serving("ui", "-f", file, "--port", serving.port, home=tmp_path)
+            looking.page.evaluate("(token) => localStorage.setItem('muster.token', token)", serving.token)
+            expect(looking.gang_row("default/second")).to_be_visible()
+            looking.is_live()
+        assert asked
+        assert asked[-1].headers.get("last-event-id", "").isdigit() or "since=" in asked[-1].url
+    finally:
+        serving.stop()
+
+
+def test_a_stream_that_breaks_is_resumed_where_it_was(told, look):
+    """By Last-Event-ID: the server sends what is new, and not everything again."""
+    looking = look()
+    asked = []
+
+    def listen(route):
+        asked.append(route.request.headers.get("last-event-id"))
+        if len(asked) == 1:
+            route.abort()
+        else:
+            route.continue_()
+
+    looking.page.route("**/api/events*", listen)
+    with looking.forgiving("ERR_FAILED", "Failed to load"):
+        looking.open(told.address)
+        looking.is_live()
+        looking.page.wait_for_timeout(1000)
+    version = looking.api("/api/frame")["version"]
+    assert len(asked) == 2
+    assert int(asked[1]) <= version

@@ -1,0 +1,182 @@
+"""Who looks at the page of a cluster: the API server says who they are and what they may list, and nobody else does."""
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+
+from muster.errors import ApiError
+from muster.serve.page import callers as module
+from muster.serve.page.callers import ClusterCallers
+from muster.serve.views.seeing import Rights
+from unit.kube.playing import Played, answer, playing, refusal, virtually
+
+ANNA = {"username": "anna", "uid": "7", "groups": ["dev", "system:authenticated"], "extra": {"scope": ["a"]}}
+
+
+class Server:
+    """Knows tokens, and what whoever has one may list: `plural`, or `plural/namespace`."""
+
+    def __init__(self, allowed=(), users=None):
+        self.allowed, self.users = set(allowed), {"good": ANNA} if users is None else users
+        self.asked, self.specs, self.down = Counter(), [], False
+        self.transport = Played(self.reply)
+        self.callers = ClusterCallers(playing(self.transport, attempts=1))
+
+    async def reply(self, request):
+        if self.down:
+            return refusal(503)
+        await asyncio.sleep(0.01)
+        body = json.loads(request.body)
+        self.asked[body["kind"]] += 1
+        self.specs.append(body["spec"])
+        assert request.method == "POST"
+        if body["kind"] == "TokenReview":
+            assert request.path == "/apis/authentication.k8s.io/v1/tokenreviews"
+            user = self.users.get(body["spec"]["token"])
+            return answer({"status": {"authenticated": user is not None, **({"user": user} if user else {})}}, 201)
+        assert request.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        about = body["spec"]["resourceAttributes"]
+        assert about["verb"] == "list"
+        what = "/".join(filter(None, (about["resource"], about["namespace"])))
+        return answer({"status": {"allowed": what in self.allowed}}, 201)
+
+    def rights(self, token="good", namespaces=("a", "b")):  # noqa: S107 (no secret)
+        return self.callers.rights(token, namespaces)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"),
+    [
+        (["podgroups", "nodes", "queues"], Rights()),
+        (["podgroups"], Rights(None, nodes=False, queues=False)),
+        (["podgroups/a"], Rights(frozenset("a"), nodes=False, queues=False)),
+        (["podgroups/a", "podgroups/b", "nodes"], Rights(frozenset("ab"), nodes=True, queues=False)),
+        (["podgroups/elsewhere", "queues"], Rights(frozenset(), nodes=False, queues=True)),
+        ([], Rights(frozenset(), nodes=False, queues=False)),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
+)
+def test_the_callers_own_rights_decide(allowed, expected):
+    assert virtually(Server(allowed).rights()) == expected
+
+
+@pytest.mark.parametrize("token", ["bad", "ä", "a\nb", "\udc80"], ids=ascii)
+def test_a_token_that_nobody_knows_is_nobodys(token):
+    server = Server(["podgroups", "nodes", "queues"])
+    assert virtually(server.rights(token)) is None
+    assert not server.asked["SubjectAccessReview"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({}, {"status": None}, {"status": {"authenticated": "yes", "user": ANNA}}, {"status": {"user": ANNA}}),
+        *({"status": {"authenticated": True}}, {"status": {"authenticated": True, "user": {"username": ""}}}),
+        {"status": {"authenticated": True, "user": "anna"}},
+    ],
+    ids=str,
+)
+def test_only_a_plain_yes_is_one(said):
+    async def reply(request):
+        return answer(said, 201)
+
+    assert virtually(ClusterCallers(playing(Played(reply))).rights("good", ())) is None
+
+
+def test_a_denial_is_one_whatever_else_is_said():
+    async def reply(request):
+        if b"TokenReview" in request.body:
+            return answer({"status": {"authenticated": True, "user": ANNA}}, 201)
+        return answer({"status": {"allowed": True, "denied": True}}, 201)
+
+    assert virtually(ClusterCallers(playing(Played(reply))).rights("good", ("a",))) == Rights(
+        frozenset(), nodes=False, queues=False
+    )
+
+
+def test_the_server_is_asked_about_all_that_it_said_of_somebody():
+    server = Server(["podgroups"])
+    virtually(server.rights())
+    spec = next(one for one in server.specs if one.get("resourceAttributes", {}).get("resource") == "podgroups")
+    assert (spec["user"], spec["groups"], spec["uid"], spec["extra"]) == ("anna", ANNA["groups"], "7", {"scope": ["a"]})
+    assert spec["resourceAttributes"] == {
+        "verb": "list",
+        "group": "scheduling.run.ai",
+        "resource": "podgroups",
+        "namespace": "",
+        "version": "v2alpha2",
+    }
+
+
+def test_an_answer_counts_for_a_minute():
+    server = Server(["podgroups/a"])
+
+    async def work():
+        await server.rights()
+        first = server.asked.copy()
+        assert first == {"TokenReview": 1, "SubjectAccessReview": 5}
+        assert await server.rights() == Rights(frozenset("a"), nodes=False, queues=False)
+        assert server.asked == first
+        # Of a namespace that is new, that alone is asked.
+        await server.rights(namespaces=("a", "b", "c"))
+        assert server.asked["SubjectAccessReview"] == 6
+        await asyncio.sleep(module.KEEP_S + 1)
+        server.users.clear()
+        assert await server.rights() is None
+
+    virtually(work())
+
+
+def test_a_no_counts_for_a_minute_too():
+    server = Server()
+
+    async def work():
+        for _ in range(10):
+            assert await server.rights("bad") is None
+        assert server.asked["TokenReview"] == 1
+
+    virtually(work())
+
+
+def test_many_requests_at_once_ask_once():
+    server = Server(["podgroups", "nodes", "queues"])
+
+    async def work():
+        found = await asyncio.gather(*(server.rights() for _ in range(20)))
+        assert found == [Rights()] * 20
+        assert server.asked == {"TokenReview": 1, "SubjectAccessReview": 3}
+
+    virtually(work())
+    assert not server.callers._turns
+
+
+def test_so_many_are_remembered_and_no_token_is(monkeypatch):
+    monkeypatch.setattr(module, "MOST_CALLERS", 3)
+    monkeypatch.setattr(module, "MOST_NAMESPACES", 2)
+    server = Server(["podgroups/a", "podgroups/b", "podgroups/c"])
+
+    async def work():
+        for number in range(10):
+            await server.rights(f"bad-{number}")
+        assert len(server.callers._known) == 3
+        assert "bad" not in repr(server.callers._known)
+        # Of too many namespaces, only some are asked about; the others are not shown.
+        assert (await server.rights(namespaces=("c", "b", "a"))).namespaces == frozenset("ab")
+
+    virtually(work())
+
+
+def test_when_nobody_can_say_nobody_is_let_in():
+    server = Server(["podgroups"])
+
+    async def work():
+        server.down = True
+        with pytest.raises(ApiError):
+            await server.rights()
+        server.down = False
+        # That is not remembered.
+        assert (await server.rights()).namespaces is None
+
+    virtually(work())

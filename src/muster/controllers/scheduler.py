@@ -210,9 +210,10 @@ class Scheduler:
         going = tuple(order for order in found.evictions if order not in vain)
         assert self.plan is not None
         leaving = self.flights.leaving()
-        going_too = {*leaving, *(order.pod for order in going)}
+        # Also those that nobody tells to go now: the plan has given away what they hold.
+        may_stay = {*leaving, *(order.pod for order in found.evictions)}
         waiting = self.flights.unknown() | {one for one in leaving.values() if one is not None}
-        waiting |= overdrawn(self.plan, self.world, going_too, found.binds)
+        waiting |= overdrawn(self.plan, self.world, may_stay, found.binds)
         return found._replace(binds=tuple(order for order in found.binds if order.gang not in waiting), evictions=going)
 
     def unsaid(self, found: Orders) -> None:

@@ -364,7 +364,13 @@ class Evictions:
     def _unhelped(self, group: Group, decision: Decision, moment: float, *, ended: bool) -> str | None:
         """Why a gang that has room reserved is not placed by these evictions; empty: it is. None: it has none."""
         books, at_s, counted = self._books, decision.at_s, list[Member]()
-        waiting = [pod for pod in books.gang(group.key, moment).values() if pod.state == WAITING]
+        # What it has reserved itself a process knows before anybody sees it.
+        reserved = books.gang(group.key, at_s)
+        waiting = [
+            pod._replace(nominated=pod.nominated or reserved.get(uid, pod).nominated)
+            for uid, pod in books.gang(group.key, moment).items()
+            if pod.state == WAITING
+        ]
         nominated = [pod for pod in waiting if pod.nominated and group.leaf_of(pod) != NONE]
         if not nominated or group.tree is None:
             return None

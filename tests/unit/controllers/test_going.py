@@ -136,6 +136,21 @@ def test_the_limit_of_a_queue_is_free_again_when_its_pod_is_known_to_go():
     assert [one.pod[1] for one in scheduler.cycle(ns(2)).binds] == ["c"]
 
 
+def test_nobody_is_bound_in_the_place_of_a_pod_that_is_not_even_told_to_go():
+    """Found by the simulation (seed 2121): the one that was to go was still on its way to its node, so nobody told it
+    to go; and another one was bound for its part of the queue.
+    """
+    scheduler = Scheduler()
+    queues = {"p": {"quota": 0, "limit": 1}, "q": {"quota": 1}}
+    a = {"gang": "a", "name": "a", "spec": {"nodeSelector": {"side": "left"}}}
+    seen_by(scheduler, left_and_right([a], queues=queues, in_queues={"a": "p", "b": "q", "c": "p"}))
+    (bind,) = scheduler.cycle(ns(0)).binds
+    scheduler.sent([bind], ns(0))
+    seen_by(scheduler, {"pods": [B, {"gang": "c", "name": "c"}]})
+    orders = scheduler.cycle(ns(1))
+    assert (orders.evictions, orders.binds) == ((), ())
+
+
 def test_nobody_is_bound_for_a_part_of_a_queue_that_somebody_may_keep():
     """Found by the simulation: an eviction was lost, its pod stayed, and the queue was above its limit for good."""
     scheduler = Scheduler()

@@ -159,30 +159,31 @@ class Comparer:
         return dict(differences(mirror, asked, version, self._scheduler.flights.keys()))
 
     async def _put_right(self, suspects: Mapping[Key, str], wrong: set[Key]) -> None:
-        """Reads these as they are now, all of them. Those that the mirror was wrong about become `wrong`."""
+        """Reads these as they are now, all of them. Those that the mirror was wrong about become `wrong`.
+
+        They are put right at once: a plan in between would count both those that are gone and those that came for them.
+        """
         if len(suspects) > MOST_READ:
             await self._list(suspects, wrong)
             return
-        for key, what in suspects.items():
+        read: dict[Key, Pod | Unread | None] = {}
+        for key in suspects:
             try:
-                found = read_or_tell(POD, await self._client.get(_UNDECODED, *key))
+                read[key] = read_or_tell(POD, await self._client.get(_UNDECODED, *key))
             except NotFound:
-                found = None
-            if self._correct(key, what, found):
-                wrong.add(key)
+                read[key] = None
+        wrong.update(key for key, found in read.items() if self._correct(key, suspects[key], found))
 
     async def _list(self, suspects: Mapping[Key, str], wrong: set[Key]) -> None:
         """The same with one list of all pods."""
         listing = await self._client.list(POD)
         listed = {key_of(one.metadata): one for one in (*listing.items, *listing.unread)}
-        for number, (key, what) in enumerate(suspects.items()):
+        for key, what in suspects.items():
             facts = self._scheduler.world.pods.get(key)
             if key not in listed and facts and is_later(facts.pod.metadata.resource_version, listing.resource_version):
                 continue
             if self._correct(key, what, listed.get(key)):
                 wrong.add(key)
-            if number % STEP == STEP - 1:
-                await self._clock.sleep(0)
 
     def _correct(self, key: Key, what: str, found: Pod | Unread | None) -> bool:
         """One pod as it was read; None: there is none. Whether the mirror was wrong about it."""

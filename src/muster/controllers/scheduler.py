@@ -23,6 +23,7 @@ from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of, parts_of
+from muster.decisions.plan import Nominate, decide
 from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
 from muster.kube.resources import is_later
@@ -242,11 +243,18 @@ class Scheduler:
                 self.flights.leave(order.pod, now_ns)
 
     def overtaken(self, found: Orders) -> set[Key]:
-        """Gangs for which they reserve room, and of which a pod that was meant is gone by now or goes elsewhere.
+        """Gangs for which they reserve room, and of which a pod that was meant is gone by now, goes elsewhere or has no
+        room reserved any more by what was planned since.
 
         Nobody is to leave for such a gang before it was looked at again.
         """
-        return {order.gang for order in found.nominations if order.node and not self._waits(order.pod, order.uid)}
+        assert self.plan is not None
+        still = {(one.namespace, one.pod): one.node for one in decide(self.plan) if isinstance(one, Nominate)}
+        return {
+            order.gang
+            for order in found.nominations
+            if order.node and (still.get(order.pod) != order.node or not self._waits(order.pod, order.uid))
+        }
 
     def _waits(self, pod: Key, uid: str) -> bool:
         facts = self.world.pods.get(pod)

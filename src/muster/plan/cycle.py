@@ -28,7 +28,7 @@ from muster.plan.outcome import (
     UnitKind,
     Verdict,
 )
-from muster.plan.progress import Progress
+from muster.plan.progress import Progress, counts_of, whole_again
 from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
 from muster.plan.reasons import reason_of, reason_of_issue
 from muster.plan.stale import Clock, clocks_of
@@ -155,17 +155,11 @@ class _Cycle:
 
     def _nominated_before(self, state: State) -> Attempt | None:
         """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
-        reserved, progress = self._books.release(state.number), state.progress
+        progress = state.progress
+        reserved = whole_again(progress, self._books.release(state.number))
         if not reserved or Action.ALLOCATE not in self._policy.actions:
             return None
-        present = list(progress.present)
-        counts: dict[int, int] = {}
-        for batch, taking in reserved:
-            counts[batch] = counts.get(batch, 0) + int(taking.counts.sum())
-            present[progress.gang.waiting[batch].leaf] += int(taking.counts.sum())
-        if not satisfied(progress.gang.tree, present)[0] or progress.refusal(counts) is not None:
-            return None
-        return self._books.renew(state, reserved)
+        return self._books.renew(state, reserved) if progress.refusal(counts_of(reserved)) is None else None
 
     def _try_surplus(self, state: State) -> bool:
         """Missing children, then extra pods, each by itself; one that does not fit never blocks another.
@@ -178,13 +172,13 @@ class _Cycle:
             return False
         if reserved:
             self._return(state, reserved)
-        known = None if books.evictions else self._recall.surplus(state.gang)
+        alone = self._line.is_alone(state.gang)
+        known = None if books.evictions else self._recall.surplus(state.gang, alone=alone)
         if known is not None and not books.evictor.may_help(progress):
             state.waits = dict(enumerate(known.reasons))
             self._idle[state.gang.key] = known
             return False
         before = sum(progress.used)
-        alone = self._line.is_alone(state.gang)
         self._try_children(state, one=not alone)
         whole = whole_rows(progress)
         for batch, found in enumerate(progress.gang.waiting):
@@ -199,24 +193,15 @@ class _Cycle:
             return True
         of_queues = any(reason.queue != NONE for reason in state.waits.values())
         if not any(progress.used) and not books.reserved.anything and not of_queues:
-            self._idle[state.gang.key] = Waits(state.gang, tuple(state.waits.values()), self._snapshot.now_ns)
+            self._idle[state.gang.key] = Waits(state.gang, tuple(state.waits.values()), self._snapshot.now_ns, alone)
         return False
 
     def _return(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> None:
         """Surplus that was nominated, or moved, goes where room is kept for it, if it is whole there."""
         progress = state.progress
-        present, counts = list(progress.present), dict[int, int]()
-        for batch, taking in reserved:
-            counts[batch] = counts.get(batch, 0) + int(taking.counts.sum())
-            present[progress.gang.waiting[batch].leaf] += int(taking.counts.sum())
-        nodes, met = progress.gang.tree.nodes, satisfied(progress.gang.tree, present)
-        rows = {progress.gang.waiting[batch].leaf for batch in counts}
-        while rows:
-            if not all(met[row] for row in rows):
-                return
-            rows = {nodes[row].parent for row in rows if row}
-        if progress.refusal(counts) is None and Action.ALLOCATE in self._policy.actions:
-            self._books.renew(state, reserved)
+        back = whole_again(progress, reserved)
+        if back and progress.refusal(counts_of(back)) is None and Action.ALLOCATE in self._policy.actions:
+            self._books.renew(state, back)
 
     def _try_extra(self, state: State, batch: int, *, one: bool) -> None:
         """As many pods of a batch as there is room for now, then soon, then one by one in place of others.

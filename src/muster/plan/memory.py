@@ -27,11 +27,14 @@ class Remembered(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Why surplus of a gang waits, and when that was found out."""
+    """Why surplus of a gang waits, when that was found out, and whether no other queue was in line: then more is asked
+    for at a time.
+    """
 
     gang: Gang
     reasons: tuple[Reason, ...]
     at_ns: int
+    alone: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ class Recall:
         self._memory, self._snapshot = memory, snapshot
         self._grown = self._where_room_grew()
         self._renewals = _RENEWALS
+        self._is_bounded_anew = self._are_queues_others()
+        # A clock that was set back has not been there yet.
+        self._shrunk_ns = min(memory.shrunk_ns, snapshot.now_ns)
 
     @property
     def shrunk_ns(self) -> int:
@@ -62,7 +68,7 @@ class Recall:
         if self._grown is None:
             return self._snapshot.now_ns
         less = self._snapshot.free + self._snapshot.releasing < self._memory.room
-        return self._snapshot.now_ns if less.any() else self._memory.shrunk_ns
+        return self._snapshot.now_ns if less.any() else self._shrunk_ns
 
     def _where_room_grew(self) -> npt.NDArray[np.bool_] | None:
         """Nodes that have more room than when the last cycle ended; None when everything is new."""
@@ -73,6 +79,13 @@ class Recall:
         grown: npt.NDArray[np.bool_] = np.logical_or.reduce(more, axis=1)
         return grown
 
+    def _are_queues_others(self) -> bool:
+        """Whether a queue may have something else than in the last cycle: then others may be in the way than room."""
+        before, now = self._memory.snapshot, self._snapshot.queues
+        if before is None or before.queues.names != now.names:
+            return True
+        return not all(map(np.array_equal, (before.queues.limit, before.queues.quota), (now.limit, now.quota)))
+
     @property
     def last_ns(self) -> int | None:
         """When the last cycle was, if there was one."""
@@ -82,20 +95,23 @@ class Recall:
     def said(self, gang: Gang) -> Remembered | None:
         """What was said of the gang, if it still holds."""
         known = self._memory.said.get(gang.key)
-        if known is None or known.gang is not gang or self._grew_for(gang):
+        if known is None or known.gang is not gang or self._is_bounded_anew or self._grew_for(gang):
             return None
         return None if known.proof is not None and self._is_outdated(known.at_ns) else known
 
-    def surplus(self, gang: Gang) -> Waits | None:
+    def surplus(self, gang: Gang, *, alone: bool) -> Waits | None:
         """Why the gang's surplus waits, if it still does."""
         known = self._memory.surplus.get(gang.key)
-        if known is None or known.gang is not gang or self._grew_for(gang):
+        if known is None or known.gang is not gang or known.alone != alone:
+            return None
+        if self._is_bounded_anew or self._grew_for(gang):
             return None
         return None if known.reasons and self._is_outdated(known.at_ns) else known
 
     def _is_outdated(self, at_ns: int) -> bool:
         """Whether a no that still holds is given anew, because its numbers may be others by now."""
-        if not self._renewals or at_ns > self._memory.shrunk_ns or self._snapshot.now_ns - at_ns < _OUTDATED_NS:
+        age_ns = self._snapshot.now_ns - at_ns
+        if not self._renewals or (age_ns >= 0 and (at_ns > self._shrunk_ns or age_ns < _OUTDATED_NS)):
             return False
         self._renewals -= 1
         return True

@@ -1,10 +1,11 @@
 """A gang while a cycle goes on: what is placed, what still waits, and which domains that pins."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from muster.api.tree import NONE
+from muster.api.tree import NONE, satisfied
 from muster.plan.demand import Stock
+from muster.plan.ledger import Taking
 from muster.plan.problem import Bound
 from muster.plan.proof import Drift, Refused
 from muster.snapshot.arrays import Gang, Hold, Snapshot
@@ -124,3 +125,25 @@ class Bounds:
 
 def _bound(hold: Hold, level: int, pinned: int) -> Bound:
     return Bound(hold.row, hold.leaves, hold.topology, level, pinned)
+
+
+def counts_of(takings: Iterable[tuple[int, Taking]]) -> dict[int, int]:
+    """How many pods of each batch are in room that was reserved."""
+    found: dict[int, int] = {}
+    for batch, taking in takings:
+        found[batch] = found.get(batch, 0) + int(taking.counts.sum())
+    return found
+
+
+def whole_again(progress: Progress, reserved: Sequence[tuple[int, Taking]]) -> list[tuple[int, Taking]]:
+    """What of the reserved room makes tree nodes whole, from the leaf up to the root: parts of a child that has not its
+    minimum then, because it had not when they were moved, are not placed (SPEC §5.4).
+    """
+    gang, present = progress.gang, list(progress.present)
+    for batch, count in counts_of(reserved).items():
+        present[gang.waiting[batch].leaf] += count
+    nodes, met = gang.tree.nodes, satisfied(gang.tree, present)
+    # A parent stands before its children.
+    for row, node in enumerate(nodes):
+        met[row] = met[row] and (node.parent == NONE or met[node.parent])
+    return [(batch, taking) for batch, taking in reserved if met[gang.waiting[batch].leaf]]

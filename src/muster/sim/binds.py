@@ -29,13 +29,14 @@ Broken = Callable[[str, str], None]
 
 
 class Sent(NamedTuple):
-    """A bind on its way, until its process knows what became of it. `pod` is its key."""
+    """A bind on its way, until its process knows what became of it, and whether it was done. `pod` is its key."""
 
     process: int
     at_s: float
     node: str
     pod: Key = ("", "")
     known_s: float = float("inf")
+    done: bool = False
 
 
 class Decision(NamedTuple):
@@ -89,7 +90,7 @@ class Binds:
             return
         self._unanswered.get(process, set()).discard(uid)
         if status is not None and status != _OPEN and status < 500:
-            self._learned(process, uid, now_s)
+            self._learned(process, uid, now_s, done=status < 300)
         else:
             self._open_still.setdefault(process, set()).add(uid)
 
@@ -109,17 +110,19 @@ class Binds:
         for uid in sorted(self._open_still.get(process, ())) if namespace is not None else ():
             key = self._sent[uid][-1].pod
             if key[0] == namespace and name in (None, key[1]):
-                self._learned(process, uid, now_s)
+                pod = self._books.pods.get(key)
+                self._learned(process, uid, now_s, done=pod is not None and pod.uid == uid and bool(pod.node))
         there = (pod for key, pod in self._books.pods.items() if key[0] == namespace and name in (None, key[1]))
         for pod in there if namespace is not None and self.evicted else ():
             if pod.state == PLACED:
                 # It was told to go, and stays.
                 self.evicted.pop(pod.uid, None)
 
-    def _learned(self, process: int, uid: str, now_s: float) -> None:
+    def _learned(self, process: int, uid: str, now_s: float, *, done: bool) -> None:
         self._open_still.get(process, set()).discard(uid)
         self._sent[uid] = [
-            one._replace(known_s=min(one.known_s, now_s)) if one.process == process else one for one in self._sent[uid]
+            one._replace(known_s=now_s, done=done) if one.process == process and one.known_s > now_s else one
+            for one in self._sent[uid]
         ]
 
     def tick(self, now_s: float) -> None:
@@ -134,7 +137,7 @@ class Binds:
         for key in [key for key in self._open if key[0] == process]:
             del self._open[key]
         for uid in sorted(self._unanswered.pop(process, set()) | self._open_still.pop(process, set())):
-            self._learned(process, uid, now_s)
+            self._learned(process, uid, now_s, done=False)
 
     def settle(self) -> None:
         """It is over: everything is judged."""
@@ -159,12 +162,17 @@ class Binds:
                 self._broken(rule, f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s): {says}")
 
     def flying(self, members: Mapping[str, Member], process: int, at_s: float) -> dict[str, Member]:
-        """Those of a gang's pods that waited, and that a process had sent on their way and not heard of."""
+        """Those of a gang's pods that waited, and that a process had sent on their way without having heard of it, or
+        having heard that it was done, whatever its watches have shown since.
+        """
         return {
             uid: pod
             for uid, pod in members.items()
             if pod.state == WAITING
-            and any(one.process == process and one.at_s <= at_s <= one.known_s for one in self._sent.get(uid, ()))
+            and any(
+                one.process == process and one.at_s <= at_s and (one.done or at_s <= one.known_s)
+                for one in self._sent.get(uid, ())
+            )
         }
 
     def was_sent(self, uid: str, process: int, since_s: float, until_s: float) -> bool:

@@ -3,7 +3,7 @@
 Whether they were right is asked of every state between the reading and the sending: one will do.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
@@ -149,8 +149,13 @@ class Evictions:
                 return None
             first = first or wrong
             if stale is None:
-                # As it was, and as it was seen by one whose watches were late.
-                stale = [self._stale(group, seen) for seen in (decision._replace(lag_s=0.0), decision)]
+                # As it was, and as it was seen by one whose watches were late; and with what was sent at that moment.
+                sent = self._binds.flying(self._books.gang(gang, moment), decision.process, decision.at_s)
+                stale = [
+                    self._stale(group, seen, come)
+                    for seen in (decision._replace(lag_s=0.0), decision)
+                    for come in ((), sent.values())
+                ]
             for rows in stale:
                 if not self._unlawful_beside(rows, group, decision, placed, gone, moment, ended=ended):
                     return None
@@ -220,13 +225,16 @@ class Evictions:
 
     # Staleness.
 
-    def _stale(self, group: Group, decision: Decision) -> list[int]:
+    def _stale(self, group: Group, decision: Decision, come: Collection[Member]) -> list[int]:
         """The tree nodes that have been below their minimum for longer than the grace period, from the root down."""
         tree = group.tree
         assert tree is not None
         if group.grace_s < 0:
             return []
-        met = satisfied(tree, self._present(group, decision, decision.at_s))
+        counts = self._present(group, decision, decision.at_s)
+        for pod in come:
+            counts[group.leaf_of(pod)] += group.leaf_of(pod) != NONE
+        met = satisfied(tree, counts)
         found, open_rows = list[int](), [0]
         while open_rows:
             row = open_rows.pop()

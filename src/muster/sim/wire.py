@@ -238,8 +238,8 @@ class _Watching:
         self.plural = asked_of(request).plural
         self._asked = embedded(request, wire.who)
         self._watch: Watch | None = None
-        self._queue: deque[bytes | Unanswered] = deque()
-        # Up to which version everything is in what was put there.
+        # What has come and was not taken yet, with the version up to which everything is in it.
+        self._queue: deque[tuple[bytes | Unanswered, int]] = deque()
         self._revision = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -291,11 +291,12 @@ class _Watching:
         """What comes. Raises Unanswered."""
         while True:
             while self._queue:
-                found = self._queue.popleft()
+                found, revision = self._queue.popleft()
                 if found is _END:
                     return
                 if isinstance(found, Unanswered):
                     raise found
+                self._wire.saw(self.plural, revision)
                 yield found
             self._waiter = self._loop.create_future()
             try:
@@ -384,9 +385,7 @@ class _Watching:
             self._loop.call_soon(self._come, found, revision)
 
     def _come(self, found: bytes | Unanswered, revision: int) -> None:
-        self._queue.append(found)
-        if isinstance(found, bytes):
-            self._wire.saw(self.plural, revision)
+        self._queue.append((found, revision))
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -258,3 +258,27 @@ def test_only_who_leads_compares_and_a_refusal_does_not_end_it():
             await task
 
     virtually(run())
+
+
+def test_all_is_put_right_at_once_when_all_was_read():
+    """Found by the simulation (seed 4176): a plan between two corrections counted pods that are gone beside those that
+    came for them.
+    """
+
+    async def run():
+        cluster = Cluster(pod("new", 8))
+        bench = Bench(cluster, pod("old", 4, "n"))
+        known = []
+        reading = cluster.__class__.__call__
+
+        async def slow(request):
+            if request.path.rpartition("/pods")[2]:
+                known.append(sorted(name for _, name in bench.scheduler.world.pods))
+            return await reading(cluster, request)
+
+        bench.comparer._client = playing(Played(slow), VirtualClock())
+        assert await bench.comparer.compare() == 2
+        assert known == [["old"], ["old"]]
+        assert [name for _, name in bench.scheduler.world.pods] == ["new"]
+
+    virtually(run())

@@ -44,6 +44,15 @@ def state(flights: Flights) -> State:
     return flights._world.pods[KEY].state
 
 
+def test_what_leaves_is_not_on_its_way_to_a_node(flown):
+    """Whoever asks which pods are being bound is not told of evictions, also when those are refused later."""
+    assert list(flown.binds()) == [KEY]
+    flights = Flights(World())
+    flights.see(pod("n1"))
+    flights.leave(KEY, 10)
+    assert (list(flights.binds()), list(flights.keys())) == ([], [KEY])
+
+
 def test_a_bind_that_was_sent_holds_its_room(flown):
     assert (where(flown), state(flown), len(flown)) == ("n1", State.PLACED, 1)
 

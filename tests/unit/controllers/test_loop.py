@@ -188,7 +188,7 @@ async def test_who_cannot_be_read_is_not_evicted_and_others_are_placed_all_the_s
     server = Server()
     server.play(nodes(1, gpus=2) | gang("low", 2))
     server.put(HIGH)
-    async with running(server):
+    async with running(server) as process:
         await until(told(server, "low"))
         server.fail("list", plural="pods", times=FOR_EVER, says=refusal(500))
         server.play(gang("high", 1, gpus=2, priorityClassName="high"))
@@ -196,6 +196,24 @@ async def test_who_cannot_be_read_is_not_evicted_and_others_are_placed_all_the_s
         server.play({"nodes": [{"name": "small", "gpus": 1}]} | gang("next", 1))
         await until(told(server, "next"), 20)
         assert server.count("evict") == 0
+        # The plan has them go, and whoever shows it knows that nobody was told to.
+        assert process.scheduler.plan.evictions
+        assert process.loop.going == frozenset()
+
+
+@played
+async def test_who_is_told_to_go_is_known_by_name():
+    server = Server()
+    server.play(nodes(1, gpus=2) | gang("low", 2))
+    server.put(HIGH)
+    seen = []
+    async with running(server) as process:
+        process.loop._planned = lambda plan: seen.append((process.scheduler.decision, process.loop.going))
+        await until(told(server, "low"))
+        server.play(gang("high", 1, gpus=2, priorityClassName="high"))
+        await until(lambda: server.count("evict") == 2)
+    assert [going for _, going in seen if going] == [{("default", "low-0"), ("default", "low-1")}]
+    assert all(decision for decision, _ in seen)
 
 
 @played
@@ -234,6 +252,8 @@ async def test_leadership_lost_between_plan_and_sending_means_no_write():
 
         process.scheduler.cycle = lose
         await asyncio.sleep(60)
+        # A plan that nobody acts on is no decision.
+        assert (process.scheduler.plan is not None, process.scheduler.decision) == (True, "")
     assert server.count("bind", "patch", "create", "evict") == 0
 
 

@@ -26,6 +26,16 @@ class Cluster:
         (node,) = world_of(documents_of({"nodes": [{"name": "n", "gpus": gpus}]})).nodes.values()
         self._world.apply(node)
 
+    def queue(self, limit):
+        """The queue of all of them may have so many GPUs from now on."""
+        (queue,) = world_of(documents_of({"queues": {"default-queue": {"limit": limit}}})).queues.values()
+        self._world.apply(queue)
+
+    def code(self, second):
+        """Why the large gang waits."""
+        plan, self._memory = schedule(self._builder.build(ns(second)), None, self._memory)
+        return plan.of(("default", "large"))[1].reasons[0].code
+
     def placed(self, second):
         """How many pods of the large gang are placed in this cycle."""
         plan, self._memory = schedule(self._builder.build(ns(second)), None, self._memory)
@@ -52,3 +62,20 @@ def test_a_no_ends_when_there_is_more_room():
     assert cluster.placed(0) == 0
     cluster.grow(8)
     assert cluster.placed(1) == 5
+
+
+def test_numbers_follow_the_room_also_when_the_clock_was_set_back():
+    """Found by the simulation (seed 3844): what was said an hour ahead of now is not believed for an hour."""
+    cluster = Cluster()
+    assert cluster.best(3600) == 4
+    cluster.add(SMALL)
+    assert cluster.best(1) == 3
+
+
+def test_a_no_is_given_anew_when_a_queue_may_have_something_else():
+    """Found by the simulation (seed 4060): it is the limit now, and more room would not help."""
+    cluster = Cluster()
+    cluster.queue(limit=-1)
+    assert cluster.code(0) == "InsufficientResources"
+    cluster.queue(limit=3)
+    assert cluster.code(1) == "OverLimit"

@@ -40,3 +40,16 @@ def test_a_nomination_lapses_after_five_minutes(later, kept):
     plan, _ = schedule(build(world_of(documents), since_epoch_ns(BEGAN + later)))
     assert bool(sent(plan, key=("default", "h"))) is not kept
     assert bool(sent(plan, nominated=True)) is kept
+
+
+def test_of_a_child_that_is_not_whole_nothing_comes_back():
+    """Found by the simulation (seed 3481): pods of a broken child were moved with the others, and bound again as a part
+    of it; SPEC §5.4: a missing child is placed whole, or not at all.
+    """
+    children = [{"name": "whole", "minMember": 2}, {"name": "broken", "minMember": 2}]
+    gang = group(minSubGroup=1, subGroups=children)
+    pods = [pod("w0", leaf="whole"), pod("w1", leaf="whole"), pod("b0", leaf="broken")]
+    for one in pods:
+        one["status"] = {"nominatedNodeName": "n"}
+    plan, _ = schedule(build(world_of([node("n", 4), gang, *pods]), since_epoch_ns(BEGAN)))
+    assert sent(plan) == {"w0": "n", "w1": "n"}

@@ -76,11 +76,31 @@ def test_who_may_list_gangs_in_a_namespace_sees_those(plane, port):
     token = token_of(plane, "anna", team="team-a", resource="podgroups.scheduling.run.ai")
     status, frame = ask(port, token)
     assert (status, set(frame["gangs"]), frame["nodes"], frame["queues"]) == (200, {"team-a/gang"}, {}, {})
-    assert ask(port, token, "/api/gangs/team-a/gang/explanation")[0] == 200
+    assert frame["mayNotSee"] == ["nodes", "queues"]
+    status, why = ask(port, token, "/api/gangs/team-a/gang/explanation")
+    assert (status, why["queue"]["shares"]) == (200, [])
+    # With which flags muster was started is nobody's business.
+    assert why["command"] == "muster explain team-a/gang"
+    assert "node-0" not in json.dumps([frame, why])
     assert ask(port, token, "/api/gangs/team-b/gang/explanation")[0] == 404
     for team, expected in (("team-a", 200), ("team-b", 403)):
         text = json.dumps(group("new", team, minMember=1)).encode()
         assert ask(port, token, "/api/what-if", text)[0] == expected
+    # Not even a pod without a gang, or a node, of what others have.
+    for other in (pod("pod", "", namespace="team-b"), node("node-0")):
+        assert ask(port, token, "/api/what-if", json.dumps(other).encode())[0] == 403
+
+
+def test_who_had_a_gang_is_not_thrown_out_with_it(plane, port):
+    """A namespace whose last gang went is still theirs."""
+    plane.kubectl("create", "namespace", "team-c")
+    create(plane, group("gang", "team-c", minMember=1))
+    token = token_of(plane, "carla", team="team-c", resource="podgroups.scheduling.run.ai")
+    wait_until(lambda: set(ask(port, token)[1].get("gangs", ())) == {"team-c/gang"}, 30, "the gang")
+    plane.kubectl("delete", "podgroup", "gang", "-n", "team-c")
+    wait_until(lambda: ask(port, token)[1].get("gangs") == {}, 30, "an empty page")
+    assert ask(port, token)[0] == 200
+    assert "team-c/gang" in ask(port, token, "/api/timeline")[1]["lanes"]
 
 
 def test_who_may_nothing_sees_nothing(plane, port):

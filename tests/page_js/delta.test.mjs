@@ -166,20 +166,46 @@ test("a ghost takes free room first, then that of victims", () => {
   );
 });
 
-test("the timeline grows by deltas, once per version, and keeps the last cycles and what belongs to them", () => {
+function cyclesOf(from, to) {
+  return Array.from({length: to - from + 1}, (_, at) => [from + at, `t${from + at}`, "d"]);
+}
+
+function marksOf(gang, from, to) {
+  return cyclesOf(from, to).map(([version, at]) => ({gang, version, at, kind: "bound"}));
+}
+
+test("the timeline grows by deltas, once per version, and keeps what the server keeps", () => {
   const old = {gang: "ns/old", version: 1, kind: "bound"};
   const lanes = {"ns/old": {marks: [old]}, "ns/calm": {marks: [{...old, gang: "ns/calm"}]}};
-  const timeline = {first: 1, cycles: [[1, "t1", "d1"]], lanes};
+  const timeline = {first: 1, cycles: cyclesOf(1, 1), lanes};
   for (let version = 2; version <= 20; version++) {
-    const marks = [{gang: "ns/a", version, at: `t${version}`, kind: "bound"}];
-    for (let again = 0; again < 2; again++) {
-      extendTimeline(timeline, {version, at: `t${version}`, decision: "", marks}, {"ns/calm": {}}, 10);
-    }
+    const [cycles, marks] = [cyclesOf(version, version), marksOf("ns/a", version, version)];
+    const delta = {version, from: version - 1, first: Math.max(1, version - 9), cycles, marks};
+    for (let again = 0; again < 2; again++) assert.ok(extendTimeline(timeline, delta, {"ns/calm": {}}));
   }
-  assert.equal(timeline.cycles.length, 10);
+  assert.deepEqual(timeline.cycles, cyclesOf(11, 20));
   assert.equal(timeline.first, 11);
-  assert.equal(timeline.lanes["ns/a"].marks.length, 10);
+  assert.deepEqual(timeline.lanes["ns/a"].marks, marksOf("ns/a", 11, 20));
   assert.deepEqual(Object.keys(timeline.lanes).sort(), ["ns/a", "ns/calm"]);
+});
+
+test("a delta over several versions brings them all, and none that is there", () => {
+  for (const loadedAt of [1, 2, 3, 4, 5]) {
+    const lanes = {"ns/a": {created: "t1", marks: marksOf("ns/a", 2, loadedAt)}};
+    const timeline = {first: 1, cycles: cyclesOf(1, loadedAt), lanes};
+    const delta = {version: 4, from: 1, first: 1, cycles: cyclesOf(2, 4), marks: marksOf("ns/a", 2, 4)};
+    assert.ok(extendTimeline(timeline, delta, {}));
+    const last = Math.max(4, loadedAt);
+    assert.deepEqual(timeline.cycles, cyclesOf(1, last), `loaded at ${loadedAt}`);
+    assert.deepEqual(timeline.lanes["ns/a"].marks, marksOf("ns/a", 2, last), `loaded at ${loadedAt}`);
+  }
+});
+
+test("a timeline that lacks what was before a delta says so, and stays as it is", () => {
+  const timeline = {first: 1, cycles: cyclesOf(1, 2), lanes: {}};
+  const delta = {version: 6, from: 5, first: 1, cycles: cyclesOf(6, 6), marks: marksOf("ns/a", 6, 6)};
+  assert.equal(extendTimeline(timeline, delta, {}), false);
+  assert.deepEqual(timeline, {first: 1, cycles: cyclesOf(1, 2), lanes: {}});
 });
 
 test("events are cut out of the stream wherever it is torn", () => {

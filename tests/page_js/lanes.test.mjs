@@ -1,8 +1,8 @@
 // Lanes and counts of the panels: what is drawn of a gang's life and of its tree.
 import assert from "node:assert/strict";
 import test from "node:test";
-import {clusters, stretches, ticks} from "../../src/muster/serve/static/lanes.js";
-import {childrenOf, digits, minimumPods, stepOf} from "../../src/muster/serve/static/parts.js";
+import {clusters, stretches, ticks, wordOf} from "../../src/muster/serve/static/lanes.js";
+import {childrenOf, digits, stepOf} from "../../src/muster/serve/static/parts.js";
 
 const S = 1000;
 const at = (second) => new Date(second * S).toISOString();
@@ -25,6 +25,13 @@ test("who loses something first in the story ran before it", () => {
     ["short", 30 * S, 40 * S],
     ["run", 40 * S, 50 * S],
   ]);
+});
+
+test("what nobody does would be, and changes nothing", () => {
+  const would = (second, kind) => ({...mark(second, kind), would: true});
+  assert.deepEqual([wordOf(would(1, "evicted")), wordOf(mark(1, "evicted"))], ["would be evicted", "evicted"]);
+  const found = stretches(lane(10, mark(10, "waiting"), would(20, "placed")), 0, 60 * S, null);
+  assert.deepEqual(found, [["wait", 10 * S, 60 * S]]);
 });
 
 test("who runs and gets more pods still runs", () => {
@@ -74,17 +81,9 @@ test("an axis has a few round moments, whatever its length", () => {
   }
 });
 
-test("the fewest pods of a tree: any k children, floors, and leaves", () => {
-  const leaf = (parent, minimum) => ({parent, minimum, of: "pods"});
-  const any = [{parent: -1, minimum: 2, of: "subGroups"}, leaf(0, 8), leaf(0, 3), leaf(0, 5)];
-  assert.deepEqual(minimumPods(any), [8, 8, 3, 5]);
-  const floor = [{parent: -1, minimum: 2, of: "subGroups", floor: 12}, leaf(0, 4), leaf(0, 4)];
-  assert.deepEqual(minimumPods(floor), [12, 4, 4]);
-  const branch = (parent, minimum) => ({parent, minimum, of: "subGroups"});
-  const deep = [branch(-1, 2), leaf(0, 1), branch(0, 1), leaf(2, 3), leaf(2, 5)];
-  assert.deepEqual(minimumPods(deep), [4, 1, 3, 3, 5]);
+test("the rows below each row of a tree", () => {
+  const deep = [-1, 0, 0, 2, 2].map((parent) => ({parent}));
   assert.deepEqual(childrenOf(deep), [[1, 2], [], [3, 4], [], []]);
-  assert.deepEqual(minimumPods([leaf(-1, 16)]), [16]);
 });
 
 test("keys are steps", () => {

@@ -6,13 +6,11 @@ thread. The world of a scheduler that runs meanwhile is never touched.
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from muster.api.documents import Limits
 from muster.api.interface import ResourceInterface
-from muster.api.kinds import Unknown, kind_of
-from muster.api.tree import NONE
+from muster.api.kinds import POD_GROUP, Kind, Unknown, kind_of
 from muster.api.validation import ERROR
 from muster.cli.cluster import CLUSTER, Loaded, come_too, run_before, run_cycle
 from muster.cli.explain import document_with, explained, leaving_in
@@ -21,11 +19,13 @@ from muster.cli.judging import Checked, plural
 from muster.cli.plan import is_yes
 from muster.cli.tables import change_in_words
 from muster.config import Config
+from muster.decisions.losses import evictions_of, losses
 from muster.decisions.others import others
 from muster.errors import UsageError
 from muster.plan.outcome import Plan
-from muster.serve.page.app import MAX_BODY_BYTES, Document, Work
+from muster.serve.page.app import MAX_BODY_BYTES, Work
 from muster.serve.views.frame import gangs_of
+from muster.serve.views.gangs import Document
 from muster.serve.views.scene import Scene, scene_of
 from muster.snapshot.arrays import Key
 from muster.snapshot.world import DEFAULT_NAMESPACE, World
@@ -34,6 +34,8 @@ _NAME = "the manifest"
 _LIMITS = Limits(max_file_bytes=MAX_BODY_BYTES, max_documents=10_000)
 # Of so many gangs it is told why; each takes a search of its own.
 _MOST_EXPLAINED, _MOST_OTHERS, _MOST_WRONG = 12, 50, 20
+# So many may come at once: each takes a search, and others wait.
+_MOST_ADDED = 200
 
 
 class Asking:
@@ -54,7 +56,9 @@ class Asking:
         replays: str = "",
     ) -> None:
         self._config, self._world, self._flags, self._replays = config, world, flags, replays
-        self._place, self._home, self._interfaces, self._now_ns = place, home, interfaces, now_ns
+        self._place, self._interfaces, self._now_ns = place, interfaces, now_ns
+        # What an example of a manifest should say, to be somebody's and ours.
+        self.home, self.scheduler = home, config.scheduler_names[0]
 
     def explanation(self, gang: str, scene: Scene, *, now: bool) -> Work:
         """As `muster explain -o json`, about the plan of the scene, with the command that says the same. Of the past
@@ -68,7 +72,7 @@ class Asking:
         command = self._replays or " ".join(filter(None, ("muster explain", shlex.quote(gang), self._flags)))
 
         def work() -> Document:
-            found = explained(key, scene.plan, self._config, leaving)
+            found = explained(key, scene.plan, self._config, leaving, sent=bool(scene.decision))
             return {**document_with(found, scene.plan, decision), "command": command}
 
         return work
@@ -78,10 +82,15 @@ class Asking:
         there, interfaces, now_ns = self._world.copy(), self._interfaces(), self._now_ns()
 
         def work() -> Document:
-            coming = [_at_home(source, self._home) for source in objects_in(text, _LIMITS, _NAME)]
+            coming = [_at_home(source, self.home) for source in objects_in(text, _LIMITS, _NAME)]
             _refuse_unreadable(coming)
-            base = Loaded(self._config, there, place=self._place, home=self._home)
-            return self._answer(come_too(base, coming, interfaces), now_ns)
+            base = Loaded(self._config, there, place=self._place, home=self.home)
+            loaded = come_too(base, coming, interfaces)
+            if len(loaded.added) > _MOST_ADDED:
+                hint = f"ask about {_MOST_ADDED:,} at a time, or use muster plan --add FILE"
+                raise UsageError(f"{_NAME} has {len(loaded.added):,} gangs", hint)
+            found = self._answer(loaded, now_ns)
+            return {**found, "touches": _touched(coming, found["gangs"], self._config.default_queue)}
 
         return work
 
@@ -116,6 +125,26 @@ def _at_home(source: Source, namespace: str) -> Source:
     return at_home(source, namespace) if isinstance(source.value, dict) else source
 
 
+def _touched(coming: Sequence[Source], gangs: Mapping[str, Document], default_queue: str) -> Document:
+    """What a manifest speaks of, as `seeing.Touched` has it."""
+    namespaces, kinds = {key.partition("/")[0] for key in gangs}, set()
+    queues = {gang["queue"] for gang in gangs.values()}
+    for source in coming:
+        if not isinstance(source.value, dict):
+            continue
+        kind = kind_of(source.value)
+        metadata, spec = (
+            one if isinstance(one := source.value.get(part), dict) else {} for part in ("metadata", "spec")
+        )
+        if isinstance(kind, Kind) and not kind.namespaced:
+            kinds.add(kind.plural)
+        elif isinstance(metadata.get("namespace"), str):
+            namespaces.add(metadata["namespace"])
+        if kind is POD_GROUP and isinstance(spec.get("queue"), str):
+            queues.add(spec["queue"])
+    return {"namespaces": namespaces, "queues": queues - {default_queue, ""}, "kinds": kinds}
+
+
 def _refuse_unreadable(coming: Sequence[Source]) -> None:
     """Raises UsageError when there is nothing that could be looked at."""
     if all(source.value is None for source in coming):
@@ -123,24 +152,14 @@ def _refuse_unreadable(coming: Sequence[Source]) -> None:
         raise UsageError(f"{_NAME} can't be read: {problem.path} {problem.message}".replace("  ", " "), problem.hint)
 
 
-def _victims(made: Plan, before: Plan) -> Iterator[dict[str, Any]]:
+def _victims(made: Plan, before: Plan) -> Iterator[Document]:
     """Who goes because of what came; not those who would go anyway."""
     anyway = {tuple(one.values()) for one in _evictions(before)}
     yield from (one for one in _evictions(made) if tuple(one.values()) not in anyway)
 
 
-def _evictions(plan: Plan) -> Iterator[dict[str, Any]]:
-    snapshot = plan.snapshot
-    for one in plan.evictions:
-        gang = snapshot.gangs[one.gang]
-        batch = gang.placed[one.leaf]
-        yield {
-            "gang": "/".join(gang.key),
-            "pod": batch.pods[one.pod],
-            "node": snapshot.nodes[batch.nodes[one.pod]],
-            "action": one.action,
-            "for": "/".join(snapshot.gangs[one.beneficiary].key) if one.beneficiary != NONE else None,
-        }
+def _evictions(plan: Plan) -> list[Document]:
+    return [document for loss in losses(plan) for document in evictions_of(loss)]
 
 
 def _notes(loaded: Loaded, added: Sequence[Key]) -> Iterator[str]:

@@ -50,8 +50,8 @@ def demo(
     over HTTPS as it does in a cluster. Each claim of the story is checked against the API server. At the end the
     cluster keeps running until Ctrl-C, and kubectl works with the kubeconfig that is named.
 
-    FILE is a scenario or story file (docs/simulation.md) that is played instead. With --once, -o json prints the claims
-    as data, and the story goes to stderr.
+    FILE is a scenario or story file (docs/simulation.md) that is played instead: one without faults and crashes,
+    which only `muster simulate` can play. With --once, -o json prints the claims as data, and the story goes to stderr.
     """
     if file and named:
         raise UsageError(f"one story at a time: {file} and -f {named}", "leave one of them out")

@@ -102,13 +102,15 @@ def look_at(name: str, loaded: Loaded, now_ns: int) -> tuple[Explanation, Plan]:
     return explained(key, made, loaded.config, leaving_in(loaded.world)), made
 
 
-def explained(key: Key, made: Plan, config: Config, leaving: Sequence[Leaving] = ()) -> Explanation:
-    """All that there is to say about a gang of a cycle, with changes that were tried."""
+def explained(
+    key: Key, made: Plan, config: Config, leaving: Sequence[Leaving] = (), *, sent: bool = False
+) -> Explanation:
+    """All that there is to say about a gang of a cycle, with changes that were tried. `sent`: somebody acts on it."""
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
     policy = policy_of(config)
     units = tuple(BASE_UNITS[charge] for charge in CHARGES)
     tried = remedies(made, number, policy), raises(made, number, policy, units)
-    return put_together(made, number, tried[0], leaving, tried[1])
+    return put_together(made, number, tried[0], leaving, tried[1], sent=sent)
 
 
 def leaving_in(world: World) -> list[Leaving]:
@@ -249,7 +251,8 @@ def _others(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
     if rest:
         yield "  also"
         for one in rest[:_MOST_REASONS]:
-            yield f"    {one.reason.code}: {sentence(one.reason, found.gang, snapshot, one.others)}"
+            words = sentence(one.reason, found.gang, snapshot, one.others, sent=found.sent)
+            yield f"    {one.reason.code}: {words}"
         if len(rest) > _MOST_REASONS:
             yield f"    and {len(rest) - _MOST_REASONS:,} more: -o json"
 

@@ -1,58 +1,52 @@
 """A plan as one page that needs no server: the map and the reasons, to attach to a ticket."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from muster.cli.cluster import Loaded
-from muster.cli.explain import document_with, explained, leaving_in
+from muster.cli.asking import Asking
 from muster.cli.files import write_text
 from muster.cli.judging import plural
 from muster.cli.render import tell
-from muster.plan.outcome import Plan, Verdict
+from muster.decisions.queues import stands_in_line
+from muster.decisions.words import waits
+from muster.errors import UsageError
+from muster.plan.outcome import Plan
 from muster.serve.page.frozen import frozen
 from muster.serve.page.history import History
 from muster.serve.views.frame import Source
 from muster.serve.views.scene import scene_of
-from muster.snapshot.world import Key
+from muster.snapshot.world import World
 
 # Each takes a search of its own.
 _MOST_EXPLAINED = 60
 
 
-def freeze(file: str, made: Plan, loaded: Loaded, command: str, explain: Callable[[str], str]) -> None:
+def freeze(file: str, made: Plan, world: World, asking: Asking, command: str) -> None:
     """The page of a plan, with an explanation of every gang that waits. Raises UsageError: it can't be written.
 
-    `command` made the plan; `explain` is the one that explains a gang of this name.
+    `command` made the plan; `asking` explains its gangs.
     """
+    if file == "-":
+        raise UsageError("the page can't go to standard output", "name a file: --html page.html")
+    scene = scene_of(made, world)
     history = History(Source("frozen", command))
-    history.note(scene_of(made, loaded.world))
-    version = history.version()
-    keys = list(_explained_first(made))
+    history.note(scene)
+    version, names = history.version(), list(_explained_first(made))
     shown: dict[str, Any] = {
         "frame": history.frame(version),
         "timeline": history.timeline(),
-        "explanations": dict(_explanations(keys[:_MOST_EXPLAINED], made, loaded, explain)),
+        "explanations": {name: asking.explanation(name, scene, now=True)() for name in names[:_MOST_EXPLAINED]},
         "decisions": {str(version): history.decision(version)},
     }
     write_text(file, frozen(shown, title=command))
     tell(f"wrote {file}: open it in a browser")
-    if len(keys) > _MOST_EXPLAINED:
-        told, more = plural(_MOST_EXPLAINED, "gang"), len(keys) - _MOST_EXPLAINED
+    if len(names) > _MOST_EXPLAINED:
+        told, more = plural(_MOST_EXPLAINED, "gang"), len(names) - _MOST_EXPLAINED
         tell(f"note: the page explains {told}, those that wait first, and not {more:,} more: muster explain does")
 
 
-def _explained_first(made: Plan) -> Iterator[Key]:
-    """Who waits, then everybody else."""
-    pairs = list(zip(made.snapshot.gangs, made.outcomes, strict=True))
-    for waits in (True, False):
-        yield from (gang.key for gang, outcome in pairs if (outcome.verdict is not Verdict.PLACED) is waits)
-
-
-def _explanations(
-    keys: Sequence[Key], made: Plan, loaded: Loaded, explain: Callable[[str], str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    leaving = leaving_in(loaded.world)
-    for key in keys:
-        name, status = "/".join(key), loaded.world.groups[key].status
-        document = document_with(explained(key, made, loaded.config, leaving), made, status.decision)
-        yield name, {**document, "command": explain(name)}
+def _explained_first(made: Plan) -> Iterator[str]:
+    """Who waits, then those whose surplus does, then everybody else."""
+    pairs = zip(made.snapshot.gangs, made.outcomes, strict=True)
+    ranked = [(not waits(outcome), not stands_in_line(outcome), "/".join(gang.key)) for gang, outcome in pairs]
+    yield from (name for *_, name in sorted(ranked))

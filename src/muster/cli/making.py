@@ -110,7 +110,8 @@ class _Bench:
         metadata, spec = dict(document["metadata"]), document.get("spec")
         pods = _count(spec, kind)
         if not isinstance(spec, dict) or pods > self._left:
-            return source, f"{title}: no pods are assumed, there would be {pods:,}" if pods > self._left else ""
+            many = f"{title}: no pods are assumed: there would be {pods:,}, and {MOST_PODS:,} in all is the most"
+            return source, many if pods > self._left else ""
         self._left -= pods
         metadata["namespace"] = _owner(document)[1]
         for name in ("uid", "resourceVersion", "ownerReferences", "finalizers"):

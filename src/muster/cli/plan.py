@@ -208,17 +208,15 @@ def _tell_summary(made: Plan, decisions: Sequence[Decision]) -> None:
 
 def _freeze(file: str, made: Plan, loaded: Loaded, files: str, what_if: WhatIf, how: str) -> None:
     """The page, with commands that say the same."""
+    from muster.cli.asking import Asking
     from muster.cli.freezing import freeze
 
     added = " ".join(filter(None, (files, _flags("--add", what_if.add))))
     more = (_flags("--drain", what_if.drain), _flags("--without", what_if.without), how)
     again = " ".join(filter(None, ("muster plan", added, *more)))
-
-    def explain(name: str) -> str:
-        # `muster explain` knows nothing of the other assumptions.
-        return again if any(more) else " ".join(filter(None, ("muster explain", shlex.quote(name), added)))
-
-    freeze(file, made, loaded, again, explain)
+    # `muster explain` knows nothing of the other assumptions.
+    asking = Asking(loaded.config, loaded.world, flags=added, place=loaded.place, replays=again if any(more) else "")
+    freeze(file, made, loaded.world, asking, again)
 
 
 def _how(actions: str, now: str | None) -> str:

@@ -63,6 +63,8 @@ def showing_of(
 
     process = observed.process
     home = observed.client.connection.namespace
+    # Where people come with rights of their own, the flags of this process are none of theirs.
+    flags = flags if callers is None else ""
     asking = Asking(config, process.scheduler.world, flags=flags, home=home, interfaces=process.interfaces)
     showing = Showing(
         source,
@@ -70,7 +72,8 @@ def showing_of(
         asking,
         callers=callers,
         decision=lambda: process.scheduler.decision,
-        flying=process.scheduler.flights.keys,
+        flying=process.scheduler.flights.binds,
+        going=lambda: process.work.going,
         waiting=lambda: process.work.sights.problem or "nothing was planned yet",
         woken=process.work.wake,
         log=log,
@@ -91,12 +94,13 @@ class Showing:
         callers: Callers | None = None,
         decision: Callable[[], str] = lambda: "",
         flying: Callable[[], Collection[Key]] = tuple,
+        going: Callable[[], Collection[Key]] = tuple,
         waiting: Callable[[], str] = lambda: "nothing was planned yet",
         woken: Callable[[], None] = lambda: None,
         log: Log = SILENT,
     ) -> None:
-        self._world, self._decision, self._flying, self._log = world, decision, flying, log
-        self._woken = woken
+        self._world, self._decision, self._flying, self._going = world, decision, flying, going
+        self._woken, self._log = woken, log
         self._asked_s = -_WATCHED_S
         self._is_broken = False
         self._last: Scene | None = None
@@ -121,9 +125,10 @@ class Showing:
         anything.
         """
         try:
-            self._last = scene_of(
-                plan, self._world, decision=self._decision(), flying=self._flying(), before=self._last
-            )
+            decision, flying = self._decision(), self._flying()
+            # Of a plan that nobody acts on all is shown; of a decision only what was ordered.
+            going = self._going() if decision else None
+            self._last = scene_of(plan, self._world, decision=decision, flying=flying, going=going, before=self._last)
             self._page.note(self._last)
             self._is_broken = False
         except Exception as defect:

@@ -15,6 +15,8 @@ from muster.config import Config
 from muster.errors import UsageError
 from muster.telemetry import Log
 
+_MOST_WRONG = 20
+
 
 @click.command(epilog="Example: muster ui -f examples/cluster")
 @with_files
@@ -61,9 +63,11 @@ def ui(
 
 def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: bool) -> Showing:
     """The page of one cycle over files, or over a snapshot file."""
+    from muster.api.validation import ERROR
     from muster.cli.asking import Asking
     from muster.cli.cluster import INPUT, load, run_cycle
     from muster.cli.files import beginning_of
+    from muster.cli.judging import plural, tell_violations
     from muster.cli.plan import moment_of
     from muster.cli.recording import looks_recorded
     from muster.cli.replay import recorded
@@ -76,6 +80,11 @@ def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: 
         replays = f"muster replay {shlex.quote(names[0])} -o wide"
     else:
         loaded, moment = load(names, config, strict=strict), moment_of(now)
+    if loaded.checked and not any(isinstance(one.source.value, dict) for one in loaded.checked):
+        first = loaded.checked[0]
+        said = next((one.message for one in first.judgement.violations), "it is no manifest")
+        hint = f"muster validate {input_flags(names, Server())} says everything"
+        raise UsageError(f"nothing to show: {first.source.file} can't be read: {said}", hint)
     interfaces = [one.judgement.object for one in loaded.checked if _is_interface(one.judgement.object)]
     asking = Asking(
         loaded.config,
@@ -88,8 +97,10 @@ def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: 
     )
     showing = Showing(Source("file", ", ".join(names)), loaded.world, asking, log=Log(sys.stderr, level="warning"))
     showing.planned(run_cycle(loaded, moment))
-    for one in loaded.wrong:
-        tell(f"note: {one.title} has errors: muster validate says which")
+    for one in loaded.wrong[:_MOST_WRONG]:
+        tell_violations(one, "has errors", only=ERROR)
+    if len(loaded.wrong) > _MOST_WRONG:
+        tell(f"and {plural(len(loaded.wrong) - _MOST_WRONG, 'more object')} with errors: muster validate says which")
     for note in loaded.notes:
         tell(f"note: {note}")
     return showing

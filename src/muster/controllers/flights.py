@@ -58,6 +58,10 @@ class Flights:
         """The pods that writes are on their way for."""
         return self._flights.keys()
 
+    def binds(self) -> Collection[Key]:
+        """The pods that are on their way to a node."""
+        return [key for key, flight in self._flights.items() if flight.node]
+
     def gangs(self) -> Collection[Key]:
         """The gangs of the pods that writes are on their way for."""
         return self._of_gang.keys()

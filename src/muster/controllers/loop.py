@@ -98,6 +98,8 @@ class Loop:
             events=events,
         )
         self.cycles = 0
+        # The pods that the last cycle told to go; its plan may name more. Only of a decision.
+        self.going: frozenset[Key] = frozenset()
         # When the cycle that is under way began.
         self.cycle_began_s: float | None = None
 
@@ -234,6 +236,8 @@ class Loop:
         else:
             # Nothing of it is written; it is all to be said when we lead again.
             scheduler.unsaid(orders)
+            scheduler.decision = ""
+        self.going = frozenset(order.pod for order in orders.evictions)
         if scheduler.plan is not None:
             self._planned(scheduler.plan)
 

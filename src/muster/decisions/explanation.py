@@ -102,6 +102,8 @@ class Explanation(NamedTuple):
     displaces: tuple[Loss, ...]
     # Why it takes no room from others.
     hindrances: tuple[str, ...]
+    # Whether somebody acts on the plan; else it was only asked.
+    sent: bool = False
 
 
 def explain(
@@ -110,20 +112,24 @@ def explain(
     remedies: Sequence[Remedy],
     leaving: Sequence[Leaving] = (),
     raises: Sequence[Raise] = (),
+    *,
+    sent: bool = False,
 ) -> Explanation:
     """Puts it together for a gang of the plan, with the remedies and raises of queues that were found for it.
 
-    `leaving` are the pods that terminate; a snapshot only knows how much room they hold.
+    `leaving` are the pods that terminate; a snapshot only knows how much room they hold. `sent`: somebody acts on the
+    plan.
     """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
     crowd = Crowd(plan)
     gone = evictions.losses(plan)
+    new = sum(len(one.pods) for one in plan.placements if one.gang == number)
     helps = [raises_in_words(raises, snapshot)] if raises else []
     helps += [change_in_words(remedy, gang, crowd) for remedy in remedies]
     return Explanation(
         gang,
         outcome,
-        message_of(gang, outcome, snapshot, sum(len(one.pods) for one in plan.placements if one.gang == number)),
+        message_of(gang, outcome, snapshot, new, sent=sent),
         tuple(_checks(gang, outcome, plan)),
         _proof(gang, outcome, plan),
         tuple(_places(gang, outcome, crowd)),
@@ -133,17 +139,18 @@ def explain(
         tuple(loss for loss in gone if loss.gang == number),
         tuple(loss for loss in gone if loss.beneficiary == number),
         hindrances(plan, number),
+        sent,
     )
 
 
 def message_of(gang: Gang, outcome: Outcome, snapshot: Snapshot, new: int, *, sent: bool = False) -> str:
     """The one sentence about a gang: why it waits, or what of it is placed, `new` pods of it in this cycle.
 
-    `sent`: those are being bound; else it was only asked.
+    `sent`: those are being bound, and who has to go is told so; else it was only asked.
     """
     first = foremost(outcome)
     if first is not None:
-        return sentence(first.reason, gang, snapshot, first.others)
+        return sentence(first.reason, gang, snapshot, first.others, sent=sent)
     return placed_in_words(outcome, snapshot, new, sent=sent)
 
 
@@ -161,11 +168,13 @@ def placed_in_words(outcome: Outcome, snapshot: Snapshot, new: int, *, sent: boo
     return words + there
 
 
-def reasons_of_rows(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[int, list[dict[str, str]]]:
+def reasons_of_rows(
+    gang: Gang, outcome: Outcome, snapshot: Snapshot, *, sent: bool = True
+) -> dict[int, list[dict[str, str]]]:
     """Per tree node that has any: its reasons, each as a code and a sentence."""
     found: dict[int, list[dict[str, str]]] = {}
     for one in told(outcome):
-        said = {"code": one.reason.code, "message": sentence(one.reason, gang, snapshot, one.others)}
+        said = {"code": one.reason.code, "message": sentence(one.reason, gang, snapshot, one.others, sent=sent)}
         found.setdefault(one.reason.row, []).append(said)
     return found
 
@@ -347,7 +356,7 @@ def _near(proof: Proof | None) -> list[Near]:
 def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
     """The explanation as `muster explain -o json` prints it."""
     gang, outcome = found.gang, found.outcome
-    reasons = reasons_of_rows(gang, outcome, snapshot)
+    reasons = reasons_of_rows(gang, outcome, snapshot, sent=found.sent)
     return {
         "namespace": gang.key[0],
         "name": gang.key[1],

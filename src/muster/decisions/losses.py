@@ -1,6 +1,6 @@
 """Evictions in words: what goes at once, by which action, for whom, and why these."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.tree import NONE
@@ -30,6 +30,7 @@ class Loss(NamedTuple):
     winner: str | None
     action: str
     pods: tuple[str, ...]
+    # Where each of them is.
     nodes: tuple[str, ...]
     what: str
     why: str
@@ -66,6 +67,18 @@ def documents_of(found: Iterable[Loss]) -> list[dict[str, Any]]:
     ]
 
 
+def eviction(namespace: str, pod: str, action: str, winner: str | None) -> dict[str, Any]:
+    """One pod that goes, as `muster plan -o json` prints it; the page has the same, and more."""
+    return {"namespace": namespace, "pod": pod, "action": action, "for": winner}
+
+
+def evictions_of(loss: Loss) -> Iterator[dict[str, Any]]:
+    """Pod by pod, with the gang that loses it and the node where it is."""
+    namespace = loss.loser.partition("/")[0]
+    for pod, node in zip(loss.pods, loss.nodes, strict=True):
+        yield {**eviction(namespace, pod, loss.action, loss.winner), "gang": loss.loser, "node": node}
+
+
 def _loss(unit: Sequence[Eviction], plan: Plan) -> Loss:
     first, snapshot = unit[0], plan.snapshot
     gang = snapshot.gangs[first.gang]
@@ -81,7 +94,7 @@ def _loss(unit: Sequence[Eviction], plan: Plan) -> Loss:
         "/".join(snapshot.gangs[first.beneficiary].key) if first.beneficiary != NONE else None,
         first.action,
         tuple(pod for pod, _ in placed),
-        tuple(sorted({snapshot.nodes[node] for _, node in placed})),
+        tuple(snapshot.nodes[node] for _, node in placed),
         _what(unit, plan),
         why,
         choice,

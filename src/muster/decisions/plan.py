@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from muster.api.tree import NONE, core
 from muster.decisions import queues
 from muster.decisions.amounts import in_queue_units
+from muster.decisions.losses import eviction
 from muster.decisions.words import SHORT_OF_QUOTA, SHORT_OF_ROOM, Told, path_of, sentence, told
 from muster.plan.outcome import Code, Outcome, Plan, RowOutcome
 from muster.snapshot.arrays import Counts, Gang, Snapshot
@@ -83,11 +84,7 @@ def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
     document = {
         "bindings": [one._asdict() for one in decisions if isinstance(one, Bind)],
         "nominations": [one._asdict() for one in decisions if isinstance(one, Nominate)],
-        "evictions": [
-            {"namespace": one.namespace, "pod": one.pod, "action": one.action, "for": one.beneficiary}
-            for one in decisions
-            if isinstance(one, Evict)
-        ],
+        "evictions": [eviction(*one) for one in decisions if isinstance(one, Evict)],
         "podGroups": [
             _group(gang, outcome, plan.snapshot) for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
         ],

@@ -129,12 +129,12 @@ def _in_order(plan: Plan, numbers: Iterable[int]) -> list[int]:
         if gang.held or not gang.ready[0]:
             continue
         outcome = plan.outcomes[number]
-        if waits(outcome):
+        if stands_in_line(outcome):
             found.append((-gang.priority, outcome.verdict is Verdict.PLACED, gang.order, number))
     return [number for *_, number in sorted(found)]
 
 
-def waits(outcome: Outcome) -> bool:
+def stands_in_line(outcome: Outcome) -> bool:
     """Whether something of a gang was tried and goes without: its minimum, or surplus."""
     if outcome.verdict is not Verdict.PLACED:
         return not any(reason.code == Code.EVICTED for reason in outcome.reasons)

@@ -53,6 +53,11 @@ def told(outcome: Outcome) -> list[Told]:
     return sorted(kept.values(), key=lambda one: (_RANK.get(one.reason.code, len(_RANK)), one.reason.row))
 
 
+def waits(outcome: Outcome) -> bool:
+    """Whether a gang lacks its minimum; also when room is reserved for it that others have to leave first."""
+    return outcome.verdict is not Verdict.PLACED or not outcome.satisfied
+
+
 def foremost(outcome: Outcome) -> Told | None:
     """The reason to show when there is room for one: what keeps the gang from its minimum before anything else."""
     reasons = told(outcome)
@@ -64,10 +69,15 @@ def foremost(outcome: Outcome) -> Told | None:
     return reasons[0] if reasons else None
 
 
-def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0) -> str:
-    """Why something waits, in one sentence. `others` is how many more reasons there are like it."""
+def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0, *, sent: bool = True) -> str:
+    """Why something waits, in one sentence. `others` is how many more reasons there are like it.
+
+    `sent`: what the plan does is done; else it would be.
+    """
     make = _SENTENCES.get(reason.code)
-    parts = make(_About(reason, gang, snapshot, others)) if make is not None else [reason.code, reason.detail]
+    parts = (
+        make(_About(reason, gang, snapshot, others, sent=sent)) if make is not None else [reason.code, reason.detail]
+    )
     return fitted(parts)
 
 
@@ -85,8 +95,8 @@ def fitted(parts: Collection[str]) -> str:
 class _About:
     """A reason with everything around it, in words."""
 
-    def __init__(self, reason: Reason, gang: Gang, snapshot: Snapshot, others: int) -> None:
-        self.reason, self.gang, self.snapshot, self.others = reason, gang, snapshot, others
+    def __init__(self, reason: Reason, gang: Gang, snapshot: Snapshot, others: int, *, sent: bool = True) -> None:
+        self.reason, self.gang, self.snapshot, self.others, self.sent = reason, gang, snapshot, others, sent
         self.node = gang.tree.nodes[reason.row]
         self.who = shortened(self.node.name or "the gang")
         self.path = path_of(reason, snapshot)
@@ -246,13 +256,14 @@ def _waiting_for_room(about: _About) -> list[str]:
 
 def _evicted(about: _About) -> list[str]:
     action, winner = about.reason.detail, about.reason.pod
+    one, all_of_them = ("is", "are") if about.sent else ("would be", "would be")
     if action == Action.STALE:
         what = f"{about.who} lost what its minimum needs and did not get it back in time"
-        return [what, "what is left of it is evicted", "its controller makes it anew"]
+        return [what, f"what is left of it {one} evicted", "its controller makes it anew"]
     if action == Action.CONSOLIDATE:
-        what = f"pods of {about.who} are moved to make room for {winner}"
+        what = f"pods of {about.who} {all_of_them} moved to make room for {winner}"
         return [_and_more(what, about.others), "room is kept for those that come in their place", "nothing to do"]
-    what = f"pods of {about.who} are evicted for {winner or 'others'}" + (f" ({action})" if action else "")
+    what = f"pods of {about.who} {all_of_them} evicted for {winner or 'others'}" + (f" ({action})" if action else "")
     return [_and_more(what, about.others), "", "they wait again when their controller has made them anew"]
 
 

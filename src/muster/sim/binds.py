@@ -37,6 +37,8 @@ class Sent(NamedTuple):
     pod: Key = ("", "")
     known_s: float = float("inf")
     done: bool = False
+    # It was under way when its process ended.
+    orphan: bool = False
 
 
 class Decision(NamedTuple):
@@ -51,8 +53,8 @@ class Decision(NamedTuple):
 class Binds:
     """All binds of a story. A check answers with what is wrong, given how things stood at a moment (None: now)."""
 
-    def __init__(self, books: Books, sight: Sight, broken: Broken) -> None:
-        self._books, self._sight, self._broken = books, sight, broken
+    def __init__(self, books: Books, sight: Sight, broken: Broken, *, elects: bool = True) -> None:
+        self._books, self._sight, self._broken, self._elects = books, sight, broken, elects
         # By uid, all that was sent for a pod; and decisions that are not judged yet.
         self._sent: dict[str, list[Sent]] = {}
         self._open: dict[tuple[int, Key], Decision] = {}
@@ -138,6 +140,8 @@ class Binds:
             del self._open[key]
         for uid in sorted(self._unanswered.pop(process, set()) | self._open_still.pop(process, set())):
             self._learned(process, uid, now_s, done=False)
+            last = self._sent[uid][-1]
+            self._sent[uid][-1] = last._replace(orphan=last.process == process)
 
     def settle(self) -> None:
         """It is over: everything is judged."""
@@ -148,6 +152,9 @@ class Binds:
     def take_effect(self, pod: Member, now_s: float) -> None:
         """A pod has its node."""
         sent = self._last_sent(pod, now_s)
+        if sent.orphan and not self._elects:
+            # Without a Lease nobody waits until what a dead process has sent can't arrive any more.
+            return
         since_s = self._sight.since_s(sent.process, sent.at_s)
         checks: tuple[tuple[str, Callable[[Member, float | None], str]], ...] = (
             ("S1", self._room),

@@ -49,7 +49,7 @@ class Judge:
         self._now, self._tell = now, broken
         self.books = Books(server.core.store)
         self._sight = sight = Sight(story)
-        self.binds = Binds(self.books, sight, self._broken)
+        self.binds = Binds(self.books, sight, self._broken, elects=story.elects or story.processes > 1)
         self.evictions = Evictions(self.books, sight, self.binds, self._broken)
         # Every pod that there ever was, by name: which uids it had.
         self._uids: dict[Key, dict[str, Member]] = {}

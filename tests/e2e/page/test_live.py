@@ -91,23 +91,30 @@ def test_scrubbing_back_and_forth(told, look):
 
 
 def test_a_mark_shows_its_decision(told, look):
+    """The box names the decision, who goes for whom, and why; as the API has it."""
     looking = look().open(told.address, "#/timeline")
     lane = looking.part("lane").filter(has_text="sweep").first
     expect(lane).to_be_visible()
     line = looking.api("/api/timeline")
     kinds = [mark["kind"] for mark in line["lanes"]["default/sweep"]["marks"]]
     assert "evicted" in kinds
-    lane.get_by_test_id("mark").last.click()
-    expect(
-        looking.page.get_by_text(re.compile(r"decision", re.IGNORECASE)).locator("visible=true").first
-    ).to_be_visible()
+    mark = lane.locator("[data-testid=mark][data-kind=evicted]").last
+    version = mark.get_attribute("data-version")
+    mark.click()
+    decided = looking.api(f"/api/decisions/{version}?gang=default/sweep")
+    lost = [one for one in decided["evictions"] if one["gang"] == "default/sweep"]
+    box = looking.page.locator("aside[aria-label=Decision]")
+    expect(box).to_be_visible()
+    expect(box).to_contain_text(f"decision {decided['decision']}")
+    expect(box).to_contain_text(f"evicted {len(decided['evictions'])} pod")
+    expect(box).to_contain_text(lost[0]["why"])
 
 
 def test_an_old_address_says_that_it_is_not_kept(told, look):
+    """Without asking for it: the console of the browser stays empty."""
     looking = look().open(told.address)
-    with looking.forgiving("410"):
-        looking.go("#/map?at=999999")
-        expect(looking.part("problem").locator("visible=true").first).to_be_visible()
+    looking.go("#/map?at=999999")
+    expect(looking.part("problem").locator("visible=true").first).to_be_visible()
 
 
 # Lost and found.
@@ -145,9 +152,55 @@ def test_a_server_that_comes_back_is_followed_again(look, tmp_path):
         serving.stop()
 
 
+def test_the_address_of_the_next_start_can_be_pasted_into_the_open_page(look, tmp_path):
+    """Only what stands behind # changes then: nothing is loaded anew, and all the same the token does not stay."""
+    file = cluster(tmp_path / "cluster.json", "first")
+    serving = Serving("ui", "-f", file, "--port", 0, home=tmp_path)
+    looking = look()
+    try:
+        looking.open(serving.address, "#/gangs")
+        expect(looking.gang_row("default/first")).to_be_visible()
+        with looking.forgiving("ERR_", "Failed to load", "401", "network error"):
+            serving.kill()
+            cluster(file, "second")
+            serving = Serving("ui", "-f", file, "--port", serving.port, home=tmp_path)
+            # Refused, as long as only the old token is there.
+            expect(looking.part("sign-in")).to_be_visible()
+            expect(looking.part("sign-in")).to_contain_text("This token was refused")
+            looking.press("m")
+            expect(looking.part("map")).to_be_hidden()
+            looking.page.evaluate("(token) => { location.hash = `#token=${token}`; }", serving.token)
+            looking.is_live()
+            looking.go("#/gangs")
+            expect(looking.gang_row("default/second")).to_be_visible()
+            expect(looking.gang_row("default/first")).to_have_count(0)
+        assert serving.token not in looking.page.url
+        assert serving.token not in looking.page.content()
+        looking.page.go_back()
+        assert serving.token not in looking.page.url
+    finally:
+        serving.stop()
+
+
+# What every stream of events brings, as text, in window.heard.
+HEAR = """window.heard = [];
+const asked = window.fetch;
+window.fetch = async (...how) => {
+  const answer = await asked(...how);
+  if (!String(how[0]).includes("events") || !answer.ok) return answer;
+  const [one, two] = answer.body.tee();
+  const at = window.heard.push("") - 1;
+  two.pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({write: (text) => { window.heard[at] += text; }}))
+    .catch(() => {});
+  return new Response(one, {status: answer.status, headers: answer.headers});
+};
+"""
+
+
 def test_a_stream_that_breaks_is_resumed_where_it_was(told, look):
     """By Last-Event-ID: the server sends what is new, and not everything again."""
     looking = look()
+    looking.page.add_init_script(HEAR)
     asked = []
 
     def listen(route):
@@ -165,3 +218,38 @@ def test_a_stream_that_breaks_is_resumed_where_it_was(told, look):
     version = looking.api("/api/frame")["version"]
     assert len(asked) == 2
     assert int(asked[1]) <= version
+    (heard,) = looking.page.evaluate("window.heard")
+    assert "retry: " in heard
+    assert "event: frame" not in heard
+
+
+def test_a_refusal_while_following_is_told(told, look):
+    """What the server says, and what to do about it; until it lets one follow."""
+    looking = look()
+    said = {"error": "too many are watching", "hint": "close a tab of the page"}
+    refused = []
+
+    def refuse(route):
+        refused.append(route)
+        if len(refused) < 3:
+            route.fulfill(status=503, json=said)
+        else:
+            route.continue_()
+
+    looking.page.route("**/api/events*", refuse)
+    with looking.forgiving("503", "Failed to load"):
+        looking.open(told.address)
+        expect(looking.part("problem").filter(has_text=said["hint"])).to_be_visible()
+        looking.is_live()
+        expect(looking.part("problem").filter(has_text=said["hint"])).to_have_count(0)
+
+
+def test_one_step_back_ends_at_the_oldest_that_is_kept(told, look):
+    looking = look().open(told.address)
+    first = looking.api("/api/timeline")["first"]
+    looking.go(f"#/map?at={first}")
+    expect(looking.page.locator(".past")).to_contain_text(f"version {first},")
+    looking.press("[", "[")
+    looking.page.wait_for_timeout(500)
+    assert f"at={first}" in looking.hash
+    expect(looking.part("problem").locator("visible=true")).to_have_count(0)

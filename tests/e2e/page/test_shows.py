@@ -190,3 +190,22 @@ def test_queues(small):
     expect(training).to_contain_text("24")
     expect(training).to_contain_text("22")
     expect(small.page.get_by_text("waits").first).to_be_visible()
+
+
+IN_SIGHT = """(node) => {
+  const {x, y, w, h} = window.musterMap.where(node);
+  const {left, right, top, bottom} = document.querySelector("[data-testid=map]").getBoundingClientRect();
+  return x + w / 2 > left && x + w / 2 < right && y + h / 2 > top && y + h / 2 < bottom;
+}"""
+
+
+def test_a_gang_that_is_chosen_comes_into_sight(small):
+    """Whoever looks at another corner of the map sees the gang that they choose, and not a faded map."""
+    small.go("#/map")
+    corner = small.page.evaluate("() => window.musterMap.where('n31')")
+    small.page.mouse.move(corner["x"] + corner["w"] / 2, corner["y"] + corner["h"] / 2)
+    for _ in range(4):
+        small.page.mouse.wheel(0, -400)
+    small.page.wait_for_function(f"() => !({IN_SIGHT})('n00')")
+    small.go("#/gang/default/serve")
+    small.page.wait_for_function(f"() => ({IN_SIGHT})('n00')")

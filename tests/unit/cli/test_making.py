@@ -92,7 +92,9 @@ def test_nonsense_makes_no_pods_and_no_noise(document):
 def test_too_many_are_too_many(monkeypatch):
     pods, notes = made(job("huge", parallelism=10**9), job("small", parallelism=2))
     assert len(pods) == 2
-    assert notes[0] == "Job default/huge: no pods are assumed, there would be 1,000,000,000"
+    assert (
+        notes[0] == "Job default/huge: no pods are assumed: there would be 1,000,000,000, and 5,000 in all is the most"
+    )
     monkeypatch.setattr(making, "MOST_PODS", 3)
     assert len(made(job("a", parallelism=2), job("b", parallelism=2))[0]) == 2
 

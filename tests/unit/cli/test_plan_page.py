@@ -59,7 +59,39 @@ def test_who_waits_is_explained_first(page, monkeypatch):
     assert "the page explains 1 gang, those that wait first" in told.err
 
 
+# It may go where it is wanted once somebody has left: it is placed as far as the plan goes, and waits.
+LATER = (
+    "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4}}\n---\n"
+    "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec: {minMember: 1}\n---\n"
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: a-0, annotations: {pod-group-name: a}}\n"
+    "spec: {nodeName: n, containers: [{resources: {requests: {cpu: 1}}}]}\n---\n"
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: old, deletionTimestamp: '2026-01-01T00:00:00Z'}\n"
+    "spec: {nodeName: n, containers: [{resources: {requests: {cpu: 3}}}]}\n---\n"
+    "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: later}\nspec: {minMember: 1}\n---\n"
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: later-0, annotations: {pod-group-name: later}}\n"
+    "spec: {schedulerName: kai-scheduler, containers: [{resources: {requests: {cpu: 2}}}]}\n"
+)
+
+
+def test_who_waits_for_room_waits(page, monkeypatch):
+    """Though its verdict is that it is placed; and the explanation names the pods that must leave first."""
+    monkeypatch.setattr("muster.cli.freezing._MOST_EXPLAINED", 1)
+    _, held, _ = page("-f", "-", stdin=LATER)
+    assert list(held["explanations"]) == ["default/later"]
+    assert held["explanations"]["default/later"]["verdict"] == "Placed"
+    assert held["explanations"]["default/later"]["waitsFor"] == [{"node": "n", "pods": ["default/old"]}]
+
+
 def test_a_file_that_can_not_be_written_is_said(muster, tmp_path):
     told = muster("plan", "-f", EXAMPLES / "cluster", "--html", tmp_path / "no" / "page.html")
     assert told.code == 2
     assert "can't write" in told.err
+
+
+def test_a_page_is_a_file(muster, tmp_path, monkeypatch):
+    """Elsewhere - is a stream; here the plan is on it."""
+    monkeypatch.chdir(tmp_path)
+    told = muster("plan", "-f", EXAMPLES / "cluster", "--html", "-")
+    assert told.code == 2
+    assert "name a file" in told.err
+    assert list(tmp_path.iterdir()) == []

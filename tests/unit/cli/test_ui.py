@@ -23,7 +23,7 @@ from muster.cli.options import Server
 from muster.cli.plane import Plane
 from muster.cli.showing import HOST, PORT, Showing, Where, showing_of, where_of
 from muster.config import Config, PageConfig, load
-from muster.errors import UsageError
+from muster.errors import BudgetRefused, Call, UsageError
 from muster.kube.resources import Resource
 from muster.serve.views.frame import Source
 from muster.telemetry import SILENT, Log, Metrics
@@ -134,11 +134,20 @@ def test_a_what_if_names_victims_and_what_becomes_of_them(tmp_path, muster):
         return await page.ask("/api/what-if", data=more.read_text())
 
     found = opened(of_files(str(file)), work)
-    assert found["victims"] == [
-        {"gang": "default/old", "pod": "old-0", "node": "n", "action": "preempt", "for": "default/new"}
-    ]
+    assert found["victims"] == [{**said["evictions"][0], "gang": "default/old", "node": "n"}]
     assert found["others"] == ["default/old: Placed, 1 pod → Held, 0 pods, 1 pod evicted"]
     assert [ghost[:3] for ghost in found["pods"]] == [["default/new", "new-0", "n"]]
+
+
+@pytest.mark.parametrize("text", ["root:x:0:0:root:/root:/bin/bash", "[" * 100_000, "a: &a [1]\nb: *a"], ids=len)
+def test_a_file_that_can_not_be_read_is_no_page(muster, tmp_path, text):
+    """It says so, with the file and what is wrong, instead of an empty page."""
+    file = tmp_path / "passwd"
+    file.write_text(text)
+    told = muster("ui", "-f", file, "--port", "0")
+    assert told.code == 2
+    assert str(file) in told.err
+    assert "muster validate" in told.err
 
 
 @pytest.mark.parametrize("name", ["cycle.json", "cycle.json.gz"])
@@ -305,6 +314,74 @@ def test_a_scheduler_shows_what_it_does(tmp_path):
             assert "h" not in {one.metadata.name for one in (await client.list(POD_GROUP)).items}
 
     asyncio.run(run())
+
+
+def test_nobody_is_shown_to_go_who_was_not_told_to(tmp_path, monkeypatch):
+    """The plan of a cycle may evict; when the pods could not be read first, nobody is evicted."""
+
+    async def never(*_):
+        return False
+
+    async def run():
+        async with a_plane(tmp_path) as (plane, client), beside(plane.act()), a_process(plane) as (observed, page):
+            await page.until(lambda frame: len(frame["nodes"]) == 2)
+            monkeypatch.setattr(observed.process.work, "_read_again", never)
+            await client.create(POD_GROUP, "default", gang("low", minMember=1, preemptibility="preemptible"))
+            for name in ("low-0", "low-1"):
+                await client.create(POD, "default", pod(name, "low"))
+            await page.until(lambda frame: _is_running(frame, "default/low") and not frame["summary"]["free"])
+            await client.create(POD_GROUP, "default", gang("top", minMember=1, priorityClassName="inference"))
+            await client.create(POD, "default", pod("top-0", "top"))
+            frame = await page.until(lambda frame: _reason(frame, "default/top") == "WaitingForRoom")
+            assert observed.process.scheduler.plan.evictions
+            assert frame["decision"]
+            assert _is_running(frame, "default/low")
+            assert _states(frame, "default/low") == {"core", "surplus"}
+            lane = (await page.ask("/api/timeline"))["lanes"]["default/low"]
+            assert not {mark["kind"] for mark in lane["marks"]} & {"evicted", "below"}
+            assert (await page.ask(f"/api/decisions/{frame['version']}"))["evictions"] == []
+
+    asyncio.run(run())
+
+
+def test_who_may_not_go_is_not_marked_as_bound(tmp_path, monkeypatch):
+    """An eviction that is refused leaves a pod where it was: nobody bound it again."""
+
+    async def run():
+        async with a_plane(tmp_path) as (plane, client), beside(plane.act()), a_process(plane) as (observed, page):
+            await page.until(lambda frame: len(frame["nodes"]) == 2)
+            asked = []
+
+            async def refuse(namespace, name, uid, **_):
+                asked.append(name)
+                await asyncio.sleep(0.1)
+                raise BudgetRefused(
+                    Call("create", "pods/eviction", namespace, name, write=True), "a budget", status=429
+                )
+
+            monkeypatch.setattr(observed.client, "evict", refuse)
+            await client.create(POD_GROUP, "default", gang("low", minMember=1, preemptibility="preemptible"))
+            for name in ("low-0", "low-1"):
+                await client.create(POD, "default", pod(name, "low"))
+            await page.until(lambda frame: _is_running(frame, "default/low") and not frame["summary"]["free"])
+            await client.create(POD_GROUP, "default", gang("top", minMember=1, priorityClassName="inference"))
+            await client.create(POD, "default", pod("top-0", "top"))
+            await page.until(lambda frame: asked and not len(observed.process.scheduler.flights))
+            await client.delete(POD, "default", "top-0")
+            await page.until(lambda frame: _states(frame, "default/low") == {"core", "surplus"})
+            marks = (await page.ask("/api/timeline"))["lanes"]["default/low"]["marks"]
+            assert "evicted" in {mark["kind"] for mark in marks}
+            assert sum(mark["pods"] for mark in marks if mark["kind"] == "bound") == 2
+
+    asyncio.run(run())
+
+
+def _reason(frame, name):
+    return frame["gangs"].get(name, {}).get("reason")
+
+
+def _states(frame, name):
+    return {state for *_, state in frame["gangs"][name]["pods"]}
 
 
 def _is_running(frame, name):

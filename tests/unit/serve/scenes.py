@@ -38,11 +38,11 @@ class Stage:
         assert not problems, problems
         self.world.apply(found, **how)
 
-    def cycle(self, *, seconds=1, decision="d", flying=()):
+    def cycle(self, *, seconds=1, decision="d", **how):
         """The next scene."""
         self.now_s += seconds
         plan, self._memory = schedule(self._builder.build(self.now_s * _S), self._policy, self._memory)
-        self.scene = scene_of(plan, self.world, decision=decision, flying=flying, before=self.scene)
+        self.scene = scene_of(plan, self.world, decision=decision, before=self.scene, **how)
         return self.scene
 
     def pods(self):

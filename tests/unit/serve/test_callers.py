@@ -42,8 +42,8 @@ class Server:
         what = "/".join(filter(None, (about["resource"], about["namespace"])))
         return answer({"status": {"allowed": what in self.allowed}}, 201)
 
-    def rights(self, token="good", namespaces=("a", "b")):  # noqa: S107 (no secret)
-        return self.callers.rights(token, namespaces)
+    def rights(self, token="good", namespaces=("a", "b"), first=()):  # noqa: S107 (no secret)
+        return self.callers.rights(token, namespaces, first)
 
 
 @pytest.mark.parametrize(
@@ -154,16 +154,87 @@ def test_many_requests_at_once_ask_once():
 
 def test_so_many_are_remembered_and_no_token_is(monkeypatch):
     monkeypatch.setattr(module, "MOST_CALLERS", 3)
-    monkeypatch.setattr(module, "MOST_NAMESPACES", 2)
-    server = Server(["podgroups/a", "podgroups/b", "podgroups/c"])
+    monkeypatch.setattr(module, "MOST_STRANGERS", 4)
+    server = Server(["podgroups"], {f"good-{number}": ANNA for number in range(10)})
 
     async def work():
         for number in range(10):
             await server.rights(f"bad-{number}")
-        assert len(server.callers._known) == 3
-        assert "bad" not in repr(server.callers._known)
-        # Of too many namespaces, only some are asked about; the others are not shown.
-        assert (await server.rights(namespaces=("c", "b", "a"))).namespaces == frozenset("ab")
+            await server.rights(f"good-{number}")
+        assert (len(server.callers._known), len(server.callers._strangers)) == (3, 4)
+        for kept in (server.callers._known, server.callers._strangers):
+            assert "bad" not in repr(kept)
+            assert "good" not in repr(kept)
+
+    virtually(work())
+
+
+def test_strangers_push_nobody_out():
+    """However many tokens somebody makes up: who is known is not asked about again, and does not wait behind them."""
+    server = Server(["podgroups/a"])
+
+    async def work():
+        await server.rights()
+        before = server.asked["SubjectAccessReview"]
+        strangers = [asyncio.ensure_future(server.rights(f"bad-{number}")) for number in range(600)]
+        await asyncio.sleep(0)
+        assert (await server.rights(namespaces=("a", "new"))).namespaces == frozenset("a")
+        assert server.asked["TokenReview"] < 20
+        assert await asyncio.gather(*strangers) == [None] * 600
+        await server.rights()
+        assert server.asked["SubjectAccessReview"] == before + 1
+
+    virtually(work())
+
+
+def test_of_many_namespaces_all_are_asked_about_in_time(monkeypatch):
+    """Some in each request, and it is said of how many it is not known yet. What was allowed comes first then."""
+    monkeypatch.setattr(module, "MOST_NAMESPACES", 3)
+    server, spaces = Server(["podgroups/g", "podgroups/h"]), tuple("abcdefgh")
+
+    async def work():
+        found = [await server.rights(namespaces=spaces) for _ in range(3)]
+        assert [(one.namespaces, one.unasked) for one in found] == [
+            (frozenset(), 5),
+            (frozenset(), 2),
+            (frozenset("gh"), 0),
+        ]
+        await asyncio.sleep(module.KEEP_S + 1)
+        assert (await server.rights(namespaces=spaces)).namespaces == frozenset("gh")
+        # Those that somebody asks for are known at once.
+        server.allowed |= {"podgroups/z"}
+        await asyncio.sleep(module.KEEP_S + 1)
+        assert (await server.rights(namespaces=spaces, first=("z",))).namespaces == frozenset("ghz")
+
+    virtually(work())
+
+
+def test_every_namespace_has_its_turn_though_answers_go_stale(monkeypatch):
+    """Who asks once a minute gets to the last one too: what was refused is asked again after what never was."""
+    monkeypatch.setattr(module, "MOST_NAMESPACES", 3)
+    server, spaces = Server(["podgroups/h"]), tuple("abcdefgh")
+
+    async def work():
+        for _ in range(2):
+            assert (await server.rights(namespaces=spaces)).namespaces == frozenset()
+            await asyncio.sleep(module.KEEP_S + 1)
+        assert (await server.rights(namespaces=spaces)).namespaces == frozenset("h")
+
+    virtually(work())
+
+
+def test_a_right_stays_when_the_last_gang_of_its_namespace_went():
+    """And goes when it is taken."""
+    server = Server(["podgroups/a"])
+
+    async def work():
+        await server.rights()
+        for _ in range(3):
+            await asyncio.sleep(module.KEEP_S + 1)
+            assert (await server.rights(namespaces=("b",))).namespaces == frozenset("a")
+        server.allowed.clear()
+        await asyncio.sleep(module.KEEP_S + 1)
+        assert (await server.rights(namespaces=("b",))).namespaces == frozenset()
 
     virtually(work())
 

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from muster.serve.page.frozen import STATIC, bundle, frozen
+from muster.serve.page.assets import STATIC
+from muster.serve.page.frozen import bundle, frozen
 
 INDEX = """<!doctype html>
 <html lang="en"><head>

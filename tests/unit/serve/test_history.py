@@ -48,6 +48,30 @@ def test_versions_count_what_looks_different():
     assert history.frame(102) is None
 
 
+def test_a_delta_over_several_cycles_tells_them_all():
+    """Who keeps the timeline by deltas has the cycles that it would be given anew, and knows from where on."""
+    stage, history = Stage(*FIRST), History(HERE, most=4)
+    for number in range(6):
+        stage.apply(pod(f"more-{number}"))
+        history.note(stage.cycle())
+        if number == 3:
+            history.frame()
+    delta, line = history.delta(4), history.timeline()
+    assert [version for version, _, _ in delta["cycles"]] == [5, 6]
+    assert delta["cycles"] == line["cycles"][-2:]
+    assert delta["first"] == line["first"] == 3
+    assert {mark["version"] for mark in delta["marks"]} == {5, 6}
+
+
+def test_marks_are_of_the_scene_before_although_that_is_not_kept_any_more():
+    stage, history = Stage(*FIRST), History(HERE, most=1)
+    history.note(stage.cycle())
+    stage.apply(gang("new", minMember=9))
+    history.note(stage.cycle())
+    kinds = {(mark["gang"], mark["kind"]) for mark in history.timeline()["lanes"]["default/new"]["marks"]}
+    assert kinds == {("default/new", "created"), ("default/new", "waiting")}
+
+
 def test_the_oldest_go_first():
     stage, history = Stage(*FIRST), History(HERE, most=3)
     for number in range(5):
@@ -56,6 +80,23 @@ def test_the_oldest_go_first():
     assert [version for version, _, _ in history.timeline()["cycles"]] == [3, 4, 5]
     assert (history.frame(2), history.scene(2), history.decision(2)) == (None, None, None)
     assert history.frame(3) is not None
+
+
+def test_namespaces_are_those_of_all_that_is_kept():
+    """Also those whose last gang went, as long as it can be looked at."""
+    there = [{**gang("g"), "metadata": {"name": "g", "namespace": name}} for name in "abc"]
+    stage, history = Stage(node("n", 1), there[0]), History(HERE, most=2)
+    assert history.namespaces() == frozenset()
+    history.note(stage.cycle())
+    assert history.namespaces() == frozenset("a")
+    stage.delete(there[0])
+    stage.apply(there[1])
+    history.note(stage.cycle())
+    assert history.namespaces() == frozenset("ab")
+    stage.apply(there[2])
+    history.note(stage.cycle())
+    assert history.namespaces() == frozenset("bc")
+    assert history.hidden(Rights(frozenset("c"))).namespaces == frozenset("b")
 
 
 def test_a_large_cluster_is_kept_for_fewer_cycles():

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import io
 import json
+import threading
 from contextlib import asynccontextmanager, suppress
 
 import aiohttp
@@ -114,7 +115,8 @@ async def stream(one, path="/api/events", by=TOKEN, **headers):
                     fields[name] = value
                 elif fields:
                     if "event" in fields:
-                        yield fields["event"], int(fields.get("id", 0)), json.loads(fields["data"])
+                        version, _, _ = fields.get("id", "0").partition("-")
+                        yield fields["event"], int(version), json.loads(fields["data"])
                     elif ":" in fields:
                         yield "comment", 0, None
                     fields = {}
@@ -498,8 +500,6 @@ class Slow:
     """Answers when it is let."""
 
     def __init__(self):
-        import threading
-
         self.free = threading.Event()
         self.done = 0
 
@@ -515,23 +515,75 @@ class Slow:
         return {"gangs": {}, "pods": []}
 
 
-def test_one_question_at_a_time_and_few_wait():
-    asking = Slow()
+@pytest.mark.parametrize(
+    ("path", "method"), [("/api/gangs/default/g/explanation", "GET"), ("/api/what-if", "POST")], ids=["why", "what if"]
+)
+def test_one_question_at_a_time_and_few_wait(path, method):
+    """One is answered, four wait; the next one is told to come again."""
+    asking, data = Slow(), "a: 1" if method == "POST" else None
 
     async def work(one):
-        asked = [asyncio.ensure_future(one.json("/api/gangs/default/g/explanation")) for _ in range(5)]
+        asked = [asyncio.ensure_future(one.ask(path, method=method, data=data)) for _ in range(5)]
         await asyncio.sleep(0.3)
-        status, headers, body = await one.ask("/api/what-if", method="POST", data="a: 1")
+        status, headers, body = await one.ask(path, method=method, data=data)
         assert (status, headers["Retry-After"]) == (429, "3")
         assert json.loads(body)["hint"]
         # Frames are made elsewhere.
         assert (await one.ask("/api/frame"))[0] == 200
         asking.free.set()
-        assert [status for status, _ in await asyncio.gather(*asked)] == [200] * 5
-        assert (await one.ask("/api/what-if", method="POST", data="a: 1"))[0] == 200
+        assert [answer[0] for answer in await asyncio.gather(*asked)] == [200] * 5
+        assert (await one.ask(path, method=method, data=data))[0] == 200
 
     played(work, asking=asking)
     assert asking.done == 6
+
+
+def test_who_asks_why_does_not_wait_for_a_what_if():
+    class Mixed(Slow):
+        def explanation(self, gang, scene, *, now):
+            return dict
+
+    asking = Mixed()
+
+    async def work(one):
+        assumed = [asyncio.ensure_future(one.ask("/api/what-if", method="POST", data="a: 1")) for _ in range(5)]
+        await asyncio.sleep(0.2)
+        try:
+            assert (await asyncio.wait_for(one.ask("/api/gangs/default/g/explanation"), 5))[0] == 200
+        finally:
+            asking.free.set()
+        await asyncio.gather(*assumed)
+
+    played(work, asking=asking)
+
+
+def test_nothing_is_done_for_who_has_gone():
+    """Whoever hangs up before their turn is passed over."""
+    asking = Slow()
+
+    async def work(one):
+        asked = [asyncio.ensure_future(one.ask("/api/what-if", method="POST", data="a: 1")) for _ in range(4)]
+        await asyncio.sleep(0.3)
+        for abandoned in asked[1:]:
+            abandoned.cancel()
+        await asyncio.gather(*asked[1:], return_exceptions=True)
+        await asyncio.sleep(0.2)
+        asking.free.set()
+        assert (await asked[0])[0] == 200
+        assert (await one.ask("/api/what-if", method="POST", data="a: 1"))[0] == 200
+
+    played(work, asking=asking)
+    assert asking.done == 2
+
+
+def test_a_what_if_has_its_limit():
+    async def work(one):
+        text = pasted(*(gang(f"many-{number}", minMember=1) for number in range(201)))
+        status, said = await one.json("/api/what-if", method="POST", data=text)
+        assert (status, said["error"]) == (400, "the manifest has 201 gangs")
+        assert "200" in said["hint"]
+
+    played(work)
 
 
 def test_a_defect_is_told_without_its_inside():
@@ -697,30 +749,42 @@ def test_a_head_of_a_stream_ends():
 # Callers with fewer rights.
 
 
+LITTLE = Rights(frozenset({"mine"}), nodes=False, queues=False)
+
+
 class Few:
-    """Knows two tokens: one that sees little, and one that sees nothing."""
+    """Knows two tokens: one that sees little, and one that sees nothing. Says only what it is asked about."""
 
     mode = "cluster"
 
     def __init__(self):
-        self.rights_of = {"little": Rights(frozenset({"mine"}), nodes=False, queues=False)}
-        self.rights_of["nothing"] = Rights(frozenset(), nodes=False, queues=False)
+        self.rights_of = {"little": LITTLE, "nothing": Rights(frozenset(), nodes=False, queues=False)}
+        self.asked = []
 
-    async def rights(self, token, namespaces):
+    async def rights(self, token, namespaces, first=()):
         if token.startswith("away"):
             raise Unreachable(Call("create", "tokenreviews"), "no answer")
-        return self.rights_of.get(token)
+        self.asked.append((set(namespaces), list(first)))
+        found = self.rights_of.get(token)
+        if found is None or found.namespaces is None:
+            return found
+        return found._replace(namespaces=found.namespaces & {*namespaces, *first})
+
+
+def there(namespace, *documents):
+    return [{**one, "metadata": {**one["metadata"], "namespace": namespace}} for one in documents]
 
 
 def two_namespaces():
-    def there(document, namespace):
-        return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
-
     return Stage(
         node("n0", 4),
-        *(there(one, "mine") for one in (gang("a", minMember=1), pod("a0", "a"))),
-        *(there(one, "theirs") for one in (gang("b", minMember=1), pod("b0", "b"))),
+        *there("mine", gang("a", minMember=1), pod("a0", "a")),
+        *there("theirs", gang("b", minMember=1), pod("b0", "b")),
     )
+
+
+def pasted(*documents):
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
 
 
 def test_everybody_sees_what_they_may():
@@ -742,9 +806,7 @@ def test_everybody_sees_what_they_may():
 def test_a_what_if_of_somebody_elses_namespace_is_refused():
     async def work(one):
         for namespace, expected in (("theirs", 403), ("mine", 200)):
-            items = [gang("new", minMember=1), pod("n0", "new")]
-            items = [{**item, "metadata": {**item["metadata"], "namespace": namespace}} for item in items]
-            text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+            text = pasted(*there(namespace, gang("new", minMember=1), pod("n0", "new")))
             status, said = await one.json("/api/what-if", method="POST", data=text, by="little")
             assert status == expected
             if status == 200:
@@ -754,10 +816,12 @@ def test_a_what_if_of_somebody_elses_namespace_is_refused():
 
 
 def test_who_may_see_nothing_is_told_what_it_takes():
+    """Whether they have the right where there is no gang nobody asked: so it is not said that they lack it."""
+
     async def work(one):
         status, said = await one.json("/api/frame", by="nothing")
-        assert status == 403
-        assert "podgroups.scheduling.run.ai" in said["hint"]
+        assert (status, said["error"]) == (403, "there is no gang here now that you may see")
+        assert "podgroups.scheduling.run.ai in a namespace that has gangs" in said["hint"]
         assert (await one.json("/api/frame", by="stranger"))[0] == 401
         assert "kubectl create token" in (await one.json("/api/frame", by="stranger"))[1]["hint"]
         assert (await one.json("/api/frame", by="away"))[0] == 503
@@ -791,6 +855,258 @@ def test_who_may_see_more_than_before_gets_everything():
             assert (event, set(frame["gangs"])) == ("frame", {"mine/a", "theirs/b"})
 
     played(work, callers=callers, stage=two_namespaces(), streams=Streams(keep_alive_s=0.2))
+
+
+def test_who_had_a_gang_is_not_thrown_out_with_it():
+    """Their lane stays while it is kept, the stream goes on, and the next gang is on it."""
+
+    async def work(one):
+        async with stream(one, by="little") as messages:
+            await anext(messages)
+            one.stage.delete(*there("mine", gang("a", minMember=1), pod("a0", "a")))
+            one.cycle()
+            event, _, delta = await anext(messages)
+            assert (event, delta["gangs"]["gone"]) == ("delta", ["mine/a"])
+            status, frame = await one.json("/api/frame", by="little")
+            assert (status, frame["gangs"]) == (200, {})
+            lanes = (await one.json("/api/timeline", by="little"))[1]["lanes"]
+            assert [mark["kind"] for mark in lanes["mine/a"]["marks"]][-1] == "gone"
+            one.stage.apply(*there("mine", gang("c", minMember=1)))
+            one.cycle()
+            assert set((await anext(messages))[2]["gangs"]["set"]) == {"mine/c"}
+
+    played(work, callers=Few(), stage=two_namespaces())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (LITTLE, Rights()),
+        (Rights(), LITTLE),
+        (LITTLE, LITTLE._replace(nodes=True)),
+        (LITTLE._replace(queues=True), LITTLE),
+        (LITTLE, LITTLE._replace(namespaces=frozenset({"theirs"}))),
+    ],
+    ids=["more", "less", "nodes", "queues", "elsewhere"],
+)
+@pytest.mark.parametrize("changed", [True, False], ids=["changed", "unchanged"])
+def test_who_comes_back_with_other_rights_gets_everything(before, after, changed):
+    """A delta fits only what was seen by the same rights; also when nothing else has happened meanwhile."""
+    callers = Few()
+
+    async def work(one):
+        callers.rights_of["little"] = before
+        _, frame = await one.json("/api/frame", by="little")
+        callers.rights_of["little"] = after
+        if changed:
+            one.stage.apply(*there("mine", gang("x", minMember=1)))
+            one.cycle()
+        since = "-".join(filter(None, (str(frame["version"]), frame.get("rights"))))
+        async with stream(one, f"/api/events?since={since}", by="little") as messages:
+            event, _, found = await anext(messages)
+        assert (event, found) == ("frame", (await one.json("/api/frame", by="little"))[1])
+
+    played(work, callers=callers, stage=two_namespaces())
+
+
+@pytest.mark.parametrize("rights", [LITTLE, Rights(frozenset({"mine"})), Rights(nodes=False)], ids=str)
+def test_who_comes_back_with_the_same_rights_goes_on(rights):
+    callers = Few()
+    callers.rights_of["little"] = rights
+
+    async def work(one):
+        sent = {"Authorization": "Bearer little"}
+        async with one.session.get(one.url("/api/events"), headers=sent) as answer:
+            lines = [(await answer.content.readline()).decode().strip() for _ in range(4)]
+        (place,) = [line.removeprefix("id: ") for line in lines if line.startswith("id: ")]
+        assert place == f"1-{(await one.json('/api/frame', by='little'))[1]['rights']}"
+        one.stage.apply(*there("mine", gang("x", minMember=1)))
+        one.cycle()
+        async with stream(one, by="little", Last_Event_ID=place) as messages:
+            event, version, delta = await anext(messages)
+            assert (event, version, delta["from"]) == ("delta", 2, 1)
+        # Without it nobody knows what they saw.
+        async with stream(one, "/api/events?since=1", by="little") as messages:
+            assert (await anext(messages))[0] == "frame"
+
+    played(work, callers=callers, stage=two_namespaces())
+
+
+def a_queue(name, parent=""):
+    spec = {"resources": {"gpu": {"quota": 4, "limit": 8}}, **({"parentQueue": parent} if parent else {})}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+
+
+def a_preemption(*more):
+    """A gang of somebody's that takes the room of another one, on a node and in queues that not everybody may see."""
+    low = (pod(f"low{number}", "low", nodeName="secret-node") for number in range(4))
+    top = gang("top", minMember=2, queue="team", priorityClassName="high")
+    return Stage(
+        *(node("secret-node", 4), a_queue("secret-dept"), a_queue("team", "secret-dept"), HIGH),
+        *there("mine", gang("low", minMember=2, queue="team"), *low, *more),
+        *there("mine", top, *(pod(f"top{number}", "top") for number in range(2))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rights", "told", "untold"),
+    [
+        (LITTLE, [], ["secret-node", "secret-dept"]),
+        (LITTLE._replace(nodes=True), ["secret-node"], ["secret-dept"]),
+        (LITTLE._replace(queues=True), ["secret-dept"], ["secret-node"]),
+    ],
+    ids=["neither", "nodes", "queues"],
+)
+def test_no_answer_tells_what_the_frame_hides(rights, told, untold):
+    callers = Few()
+    callers.rights_of["little"] = rights
+
+    async def work(one):
+        _, frame = await one.json("/api/frame", by="little")
+        assert ("slots" in frame["summary"]) == rights.nodes
+        _, why = await one.json("/api/gangs/mine/top/explanation", by="little")
+        assert why["waitsFor"][0]["pods"]
+        text = pasted(*there("mine", gang("new", minMember=9, queue="team"), *(pod(f"n{i}", "new") for i in range(9))))
+        status, what_if = await one.json("/api/what-if", method="POST", data=text, by="little")
+        assert (status, set(what_if["explanations"])) == (200, {"mine/new"})
+        decision = (await one.json("/api/decisions/1", by="little"))[1]
+        assert decision["evictions"]
+        assert decision["nominations"]
+        for answer in (frame, why, what_if, decision, (await one.json("/api/timeline", by="little"))[1]):
+            assert not [name for name in untold if name in json.dumps(answer)], answer
+        for name in told:
+            assert name in json.dumps(why)
+
+    played(work, callers=callers, stage=a_preemption())
+
+
+def test_a_what_if_tells_nobody_who_would_go():
+    """Of others only how many, and that it is them."""
+    stage = Stage(
+        *(node("secret-node", 4), HIGH),
+        *there("theirs", gang("b", minMember=2), *(pod(f"b{i}", "b", nodeName="secret-node") for i in range(4))),
+    )
+
+    async def work(one):
+        new = there(
+            "mine", gang("new", minMember=2, priorityClassName="high"), *(pod(f"n{i}", "new") for i in range(2))
+        )
+        # There is nothing else of theirs yet.
+        one.stage.apply(*there("mine", gang("empty", minMember=1)))
+        one.cycle()
+        _, found = await one.json("/api/what-if", method="POST", data=pasted(*new), by="little")
+        assert [(one["gang"], one["pod"], one["node"]) for one in found["victims"]] == [
+            ("a gang of others", "", "")
+        ] * 2
+        assert not [name for name in ("theirs", "secret-node", "b2", "b3") if name in json.dumps(found)]
+
+    played(work, callers=Few(), stage=stage)
+
+
+A_POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b0", "namespace": "theirs"}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("more", "rights", "said"),
+    [
+        ([A_POD], LITTLE, "namespace theirs is not yours to see"),
+        ([A_POD], Rights(nodes=False), ""),
+        (there("theirs", gang("b", minMember=2)), LITTLE, "namespace theirs is not yours to see"),
+        ([node("n0", 0)], LITTLE, "nodes are not yours to assume"),
+        ([node("n0", 0)], LITTLE._replace(nodes=True), ""),
+        ([a_queue("team")], LITTLE, "queues are not yours to assume"),
+        ([a_queue("team")], LITTLE._replace(queues=True), ""),
+        ([HIGH], LITTLE._replace(nodes=True, queues=True), "priorityclasses are not yours to assume"),
+        ([HIGH], Rights(), ""),
+        (there("mine", gang("q", minMember=1, queue="secret-q")), LITTLE, "queue secret-q is not yours to see"),
+        (there("mine", gang("q", minMember=1, queue="no-such")), LITTLE, "queue no-such is not yours to see"),
+        (there("mine", gang("q", minMember=1, queue="secret-q")), LITTLE._replace(queues=True), ""),
+        (there("mine", gang("q", minMember=1, queue="known")), LITTLE, ""),
+    ],
+    ids=str,
+)
+def test_nobody_assumes_what_they_may_not_see(more, rights, said):
+    """What becomes of others then would tell what they have: a pod that exists, a node, what a queue allows."""
+    callers, stage = Few(), two_namespaces()
+    callers.rights_of["little"] = rights
+    stage.apply(a_queue("secret-q"), a_queue("known"), *there("mine", gang("k", minMember=1, queue="known")))
+
+    async def work(one):
+        text = pasted(*there("mine", gang("new", minMember=1), pod("n0", "new")), *more)
+        status, found = await one.json("/api/what-if", method="POST", data=text, by="little")
+        assert (status, found.get("error", "")) == (403 if said else 200, said)
+        assert "touches" not in found
+
+    played(work, callers=callers, stage=stage)
+
+
+def test_rights_are_asked_about_all_that_is_kept():
+    """Where somebody asks about one gang, or has a manifest, its namespace comes first."""
+    callers = Few()
+
+    async def work(one):
+        await one.json("/api/frame", by="little")
+        assert callers.asked == [({"mine", "theirs"}, [])]
+        await one.json("/api/gangs/theirs/b/explanation", by="little")
+        await one.json("/api/gangs/made-up/b/explanation", by="little")
+        assert [first for _, first in callers.asked[1:]] == [["theirs"], []]
+        text = pasted(*there("new", gang("new", minMember=1), pod("n0", "new")))
+        await one.json("/api/what-if", method="POST", data=text, by="little")
+        assert callers.asked[-1] == ({"mine", "theirs"}, ["new"])
+
+    played(work, callers=callers, stage=two_namespaces())
+
+
+def test_it_is_said_that_not_all_namespaces_were_asked_about():
+    callers = Few()
+    callers.rights_of["some"] = LITTLE._replace(unasked=7)
+    callers.rights_of["none"] = callers.rights_of["nothing"]._replace(unasked=7)
+
+    async def work(one):
+        assert (await one.json("/api/frame", by="some"))[1]["summary"]["unasked"] == 7
+        status, headers, body = await one.ask("/api/frame", by="none")
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "7 namespaces" in json.loads(body)["hint"]
+
+    played(work, callers=callers, stage=two_namespaces())
+
+
+def test_what_is_said_is_kept_once_whatever_version_somebody_invents():
+    async def work(one):
+        for since in range(100, 120):
+            async with stream(one, f"/api/events?since={since}") as messages:
+                assert (await anext(messages))[0] == "frame"
+        assert len(one.page._said) == 1
+
+    played(work)
+
+
+@pytest.mark.parametrize(("by", "expected"), [("stranger", 401), ("nothing", 403), ("little", 200)])
+def test_nobody_waits_for_a_drawing_to_hear_who_they_are(by, expected, monkeypatch):
+    """While a large frame is made, who is not known hears so at once; and explanations are made elsewhere."""
+    free = threading.Event()
+    frame = History.frame
+
+    def slow(*args, **more):
+        free.wait(20)
+        return frame(*args, **more)
+
+    monkeypatch.setattr(History, "frame", slow)
+
+    async def work(one):
+        drawing = asyncio.ensure_future(one.json("/api/frame", by="little"))
+        try:
+            await asyncio.sleep(0.1)
+            asked = one.json("/api/gangs/mine/a/explanation", by=by)
+            assert (await asyncio.wait_for(asked, 5))[0] == expected
+        finally:
+            free.set()
+        assert (await drawing)[0] == 200
+
+    played(work, callers=Few(), stage=two_namespaces())
 
 
 def test_names_stay_what_they_are():

@@ -6,7 +6,7 @@ from muster.decisions.explanation import document_of, explain
 from muster.plan.remedies import remedies
 from muster.serve.page.history import History
 from muster.serve.views.frame import frame_of
-from muster.serve.views.seeing import EVERYTHING, Discreet, Rights, explanation_seen_by, hidden_in, seen_by
+from muster.serve.views.seeing import EVERYTHING, Discreet, Rights, answer_seen_by, hidden_in, mark_seen_by, seen_by
 from small_cluster import TOPOLOGY, gang, node, pod
 from unit.serve.scenes import HERE, Stage, applied, encoded, slots_on
 
@@ -57,6 +57,7 @@ def test_nodes_and_queues_can_be_hidden_too(rights, empty):
     stage, history = Stage(*SECRET), History(HERE)
     history.note(stage.cycle())
     seen = history.frame(rights=rights)
+    assert ("free" in seen["summary"]) == rights.nodes
     assert not rights.all
     assert seen[empty] == {}
     assert len(seen["gangs"]) == 4
@@ -123,13 +124,83 @@ def test_an_explanation_names_nobody_else():
     whole = document_of(explain(plan, number, remedies(plan, number)), plan.snapshot)
     assert "secret" in encoded(whole["nearest"])
     assert "secret" in encoded(whole["remedies"])
-    seen = explanation_seen_by(whole, history.hidden(MINE))
+    seen = answer_seen_by(whole, history.hidden(MINE))
     assert "secret" not in encoded(seen)
     assert seen["nearest"][0]["heldBy"] == ["a gang of others (2 pods)"]
     assert [one["kind"] for one in seen["remedies"]] == [
         one["kind"] for one in whole["remedies"] if "secret" not in encoded(one)
     ]
-    assert explanation_seen_by(whole, history.hidden(EVERYTHING)) == whole
+    assert answer_seen_by(whole, history.hidden(EVERYTHING)) == whole
+
+
+@pytest.mark.parametrize("theirs", ["other", "r1"], ids=["alike", "the same"])
+def test_a_domain_may_be_called_like_a_namespace_of_others(theirs):
+    """A zone `secret` is no secret. Only where a hidden gang has the very name of a domain, nobody can tell."""
+    rack = {"topology": "dc", "requiredTopologyLevel": "rack"}
+    stage = Stage(
+        *(TOPOLOGY, *(node(f"n{i}", 2, zone="secret", rack=f"r{i}") for i in range(2))),
+        *(of("mine", gang("ours", minMember=3, topologyConstraint=rack)), *crew("mine", "ours", 3)),
+        *(of("secret", gang(theirs, minMember=1)), *crew("secret", theirs, 1, nodeName="n0")),
+    )
+    history = History(HERE)
+    history.note(stage.cycle())
+    plan = stage.scene.plan
+    whole = document_of(explain(plan, 0, remedies(plan, 0)), plan.snapshot)
+    assert "nearest secret/r1: 2 of 3" in whole["message"]
+    seen = answer_seen_by(whole, history.hidden(MINE))
+    assert [one["where"] for one in seen["nearest"]] == [one["where"] for one in whole["nearest"]]
+    (words,) = [one["message"] for one in history.decision(1, rights=MINE)["words"]]
+    for said in (seen["message"], words):
+        assert ("nearest secret/r1: 2 of 3" in said) == (theirs != "r1")
+    assert ("secret/r1" in seen["proof"]) == (theirs != "r1")
+    if theirs != "r1":
+        assert history.frame(rights=MINE)["gangs"]["mine/ours"]["message"] == whole["message"]
+    assert f"secret/{theirs} (" not in encoded(seen)
+
+
+def test_a_remedy_is_left_out_when_it_touches_what_is_hidden():
+    def remedy(kind, message="", command=""):
+        return {"kind": kind, "message": message, "command": command}
+
+    whole = [
+        remedy("evict", "evict surplus of secret/x (x-0)", "kubectl delete pod -n secret x-0"),
+        remedy("evict", "evict surplus of others", "kubectl delete pod -n 'secret' x-0"),
+        remedy("evict", "evict surplus of mine/z (z-0)", "kubectl delete pod -n mine z-0"),
+        *(remedy("uncordon", "uncordon n"), remedy("free", "clear n of other pods: mine/z"), remedy("raise")),
+        *(remedy("relax", "hold secret in one zone instead of one rack"), remedy("lower")),
+    ]
+
+    def kinds(rights):
+        hidden = hidden_in(["secret/x"], rights)
+        return [one["kind"] for one in answer_seen_by({"remedies": whole}, hidden)["remedies"]]
+
+    assert kinds(MINE) == ["evict", "uncordon", "free", "raise", "relax", "lower"]
+    assert kinds(MINE._replace(nodes=False)) == ["evict", "raise", "relax", "lower"]
+    assert kinds(Rights(queues=False)) == ["evict", "evict", "evict", "uncordon", "free", "relax", "lower"]
+
+
+def test_what_stands_in_the_way_of_reclaiming_tells_of_queues():
+    document = {"checks": [], "notes": ["reclaim from other queues: q would hold 3", "preempt: nothing"]}
+    assert answer_seen_by(document, hidden_in([], Rights(queues=False)))["notes"] == ["preempt: nothing"]
+    assert answer_seen_by(document, hidden_in([], Rights(nodes=False))) == document
+
+
+def test_who_may_not_see_nodes_is_not_told_where_room_is_kept():
+    said = "moved for mine/z: a surplus pod · room is kept for it on n7, n8 · nothing else could go"
+    hidden = hidden_in([], Rights(nodes=False))
+    assert Discreet(hidden).of(said) == "moved for mine/z: a surplus pod · room is kept for it · nothing else could go"
+    assert Discreet(hidden).of("room is kept for them on n7") == "room is kept for them"
+    mark = {"kind": "moved", "text": said}
+    assert "n7" not in mark_seen_by(mark, Rights(nodes=False))["text"]
+    assert mark_seen_by(mark, MINE) is mark
+
+
+def test_rights_are_told_apart():
+    """By what is seen; not by what was not asked yet."""
+    some = [Rights(), MINE, Rights(frozenset()), Rights(nodes=False), Rights(queues=False), MINE._replace(nodes=False)]
+    assert len({one.digest for one in some}) == len(some)
+    assert (Rights().digest, MINE.digest) == ("", MINE._replace(unasked=3).digest)
+    assert Rights(frozenset("ab")).digest != Rights(frozenset({"a, b"})).digest
 
 
 def test_answers_of_any_shape_are_made_discreet():
@@ -139,7 +210,8 @@ def test_answers_of_any_shape_are_made_discreet():
         "victims": [{"gang": "secret/x", "pod": "x-0", "node": "n", "for": "mine/z"}],
         "displaces": [{"gang": "secret/x", "pods": ["x-0"], "for": "sec/y", "message": "for sec/y: 2"}],
         "waitsFor": [{"node": "n", "pods": ["mine/a", "secret/b", "nobody/c"]}],
-        "others": ["secret/x. and secret/x-1, mine/secret/x, zone-secret/x, secret/lon…"],
+        "others": ["mine/z: Placed, 1 pod → Held, 0 pods", "secret/x: Placed, 6 pods → Held, 5 pods"],
+        "notes": ["secret/x. and secret/x-1, mine/secret/x, zone-secret/x, secret/lon…"],
         "count": 3,
     }
     somebody = "a gang of others"
@@ -147,6 +219,7 @@ def test_answers_of_any_shape_are_made_discreet():
         "victims": [{"gang": somebody, "pod": "", "node": "n", "for": "mine/z"}],
         "displaces": [{"gang": somebody, "pods": [], "for": None, "message": f"for {somebody}: 2"}],
         "waitsFor": [{"node": "n", "pods": ["mine/a"]}],
-        "others": [f"{somebody}. and {somebody}, mine/secret/x, zone-secret/x, {somebody}"],
+        "others": ["mine/z: Placed, 1 pod → Held, 0 pods", "and gangs of others"],
+        "notes": [f"{somebody}. and {somebody}, mine/secret/x, zone-secret/x, {somebody}"],
         "count": 3,
     }

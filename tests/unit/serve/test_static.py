@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.serve.page.frozen import STATIC
+from muster.serve.page.assets import STATIC
 
 ROOT = Path(__file__).parents[3]
 FILES = {one.name: one.read_text(encoding="utf-8") for one in STATIC.iterdir()}

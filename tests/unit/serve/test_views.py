@@ -58,17 +58,36 @@ def has(name, **allocatable):
     [
         pytest.param([has("a", cpu="1500m")], ("cpu", "CPU"), [1.5], id="no devices"),
         pytest.param([has("a", cpu="4", x_tpu=2), has("b", cpu="4")], ("x/tpu", "tpu"), [2, 0], id="some device"),
-        pytest.param([has("a", x_nic=9, y_gpu=1), has("b", x_nic=9)], ("y/gpu", "GPU"), [1, 0], id="GPUs first"),
+        pytest.param(
+            [has("a", cpu="4", y_eni=54), has("b", cpu="4", y_eni=54)], ("cpu", "CPU"), [4, 4], id="nobody asks for it"
+        ),
+        pytest.param([has("a", x_tpu=9, y_gpu=1), has("b", x_tpu=9)], ("y/gpu", "GPU"), [1, 0], id="GPUs first"),
         pytest.param(
             [has("a", x_gpu=1), has("b", y_gpu=2), has("c", y_gpu=3)], ("y/gpu", "GPU"), [1, 2, 3], id="of all makers"
         ),
     ],
 )
 def test_what_a_slot_is(nodes, unit, slots):
-    """The device that most nodes have, though nobody asks for it; GPUs of all makers count alike, as in queues."""
-    found = frame(*nodes)
+    """GPUs where there are any, of all makers alike, as in queues; else the device that most nodes have of those that
+    a gang asks for: device plugins also count what is no place for a pod.
+    """
+    found = frame(*nodes, gang(), asks("g-0", "x/tpu"))
     assert tuple(found["unit"].values()) == unit
     assert [one["slots"] for one in found["nodes"].values()] == slots
+
+
+def asks(name, resource):
+    return pod(name, containers=[{"resources": {"requests": {resource: 1}}}])
+
+
+def test_the_unit_outlives_the_gang_that_asked_for_it():
+    """The map is not laid out anew because the last gang of the day is gone; it is when the nodes lose the device."""
+    stage = Stage(has("a", cpu="4", x_tpu=2), gang(), asks("g-0", "x/tpu"))
+    assert stage.cycle().unit.resource == "x/tpu"
+    stage.delete(gang(), asks("g-0", "x/tpu"))
+    assert stage.cycle().unit.resource == "x/tpu"
+    stage.apply(has("a", cpu="4"))
+    assert stage.cycle().unit.resource == "cpu"
 
 
 def test_paths_of_nodes():
@@ -279,6 +298,16 @@ def test_what_is_being_bound_is_not_told_as_a_question():
     assert frame(*FULL, decision="d")["gangs"]["default/new"]["message"] == "3 pods are being bound"
 
 
+@pytest.mark.parametrize(("decision", "state"), [("d", "running"), ("", "fits")])
+def test_a_gang_that_nobody_binds_does_not_run(decision, state):
+    """Where the plan is only asked: what has its minimum on nodes runs, what would get it fits, and still waits."""
+    found = frame(*FULL, decision=decision)
+    assert found["gangs"]["default/run"]["state"] == "running"
+    assert found["gangs"]["default/new"]["state"] == state
+    waits = int(state == "fits")
+    assert (found["summary"]["running"], found["summary"]["pending"]) == (2 - waits, waits)
+
+
 def test_queues_show_shares_and_lines():
     found = frame(
         *(node("n", 3), queue("top", quota=3), queue("a", "top", quota=2, limit=3), queue("lost", "nowhere")),
@@ -305,6 +334,47 @@ def test_queues_show_shares_and_lines():
     assert found["queues"]["a"]["waiting"] == ["default/x", "default/y"]
     assert [found["gangs"][name]["position"] for name in ("default/run", "default/x", "default/y")] == [None, 1, 2]
     assert "nowhere" in found["queues"]["lost"]["problem"]
+
+
+def test_surplus_that_nobody_may_take_is_told_apart():
+    """Of the surplus of a queue: what of it is not preemptible, also for the queues above. Of a gang that is
+    semi-preemptible only the core is not.
+    """
+    found = frame(
+        *(node("n0", 8), node("n1", 8), queue("top", quota=12), queue("team", "top", quota=12)),
+        gang("hard", minMember=3, queue="team", preemptibility="non-preemptible"),
+        *(pod(f"h{i}", "hard", nodeName="n0") for i in range(6)),
+        gang("soft", minMember=3, queue="team", preemptibility="preemptible"),
+        *(pod(f"s{i}", "soft", nodeName="n1") for i in range(4)),
+        gang("semi", minMember=1, queue="team", preemptibility="semi-preemptible"),
+        *(pod(f"m{i}", "semi", nodeName="n1") for i in range(3)),
+    )
+    for name in ("team", "top"):
+        (share,) = found["queues"][name]["shares"]
+        assert (share["allocated"], share["nonPreemptible"]) == (13, 7)
+        assert (share["surplus"], share["surplusNonPreemptible"]) == (6, 3)
+
+
+def test_what_is_awaited_comes_on_top_of_what_is_allocated():
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    found = frame(
+        *(node("n", 2), high, queue("q", quota=4), gang("low", queue="q")),
+        *(pod(f"low-{i}", "low", nodeName="n") for i in range(2)),
+        *(gang("top", queue="q", priorityClassName="high"), pod("top-0", "top")),
+    )
+    (share,) = found["queues"]["q"]["shares"]
+    assert (share["allocated"], share["awaited"], share["requested"]) == (1, 1, 3)
+
+
+def test_every_part_of_a_tree_says_how_many_pods_it_needs():
+    """As the scheduler counts them: any k children, floors, leaves."""
+    parts = [
+        {"name": "front", "minMember": 2},
+        {"name": "back", "minMember": 1},
+        {"name": "spare", "minMember": 5},
+    ]
+    found = frame(node("n", 2), gang(minMember=None, minSubGroup=2, subGroups=parts))["gangs"]["default/g"]["tree"]
+    assert {one["name"]: one["minimumPods"] for one in found} == {"": 3, "front": 2, "back": 1, "spare": 5}
 
 
 def test_what_comes_in_this_cycle_is_core_and_surplus_too():

@@ -1,7 +1,6 @@
 """The page: its files, and what it asks for over HTTP. It only reads; nothing that is asked here changes a cluster.
 
-Whatever takes time is done in two threads: one makes frames, one answers questions (explanations and what-ifs), one
-at a time. While nobody looks, all that happens is that scenes are noted.
+Whatever takes time is done in threads; the package says which does what.
 """
 
 import asyncio
@@ -19,25 +18,25 @@ from aiohttp.typedefs import Handler
 from muster import __version__
 from muster.errors import ApiError, MusterError
 from muster.serve.page.assets import Asset, assets
-from muster.serve.page.gate import HEADERS, METHODS, Callers, Names, token_of
+from muster.serve.page.gate import HEADERS, METHODS, Callers, Names, Refused, token_of
 from muster.serve.page.history import History
+from muster.serve.page.lanes import Lane
 from muster.serve.page.streams import Message, Streams
 from muster.serve.server import listening
 from muster.serve.views.frame import Source
+from muster.serve.views.gangs import Document
 from muster.serve.views.scene import Scene
-from muster.serve.views.seeing import Rights, explanation_seen_by
+from muster.serve.views.seeing import Rights, Touched, answer_seen_by, foreign_in
 from muster.telemetry import SILENT, Log, printable
 
 MAX_BODY_BYTES = 1024 * 1024
-# So many may wait for an answer beside the one that is being answered, and so long.
-_MOST_WAITING, _ANSWER_S, _BODY_S = 4, 60.0, 15.0
+_BODY_S = 15.0
 # Smaller answers are not worth compressing.
 _LEAST_PACKED = 4096
 _NO_STORE = {"Cache-Control": "no-store"}
 _LONGEST_TEXT = 2_000
 
 T = TypeVar("T")
-Document = dict[str, Any]
 # What is done in the thread that answers questions.
 Work = Callable[[], Document]
 
@@ -45,12 +44,25 @@ Work = Callable[[], Document]
 class Asking(Protocol):
     """Answers questions. Each method is called in the event loop and gives what is then done in a thread."""
 
+    @property
+    def home(self) -> str:
+        """The namespace of what names none."""
+        ...
+
+    @property
+    def scheduler(self) -> str:
+        """The schedulerName of pods that are muster's."""
+        ...
+
     def explanation(self, gang: str, scene: Scene, *, now: bool) -> Work:
         """Why a gang (`namespace/name`) of a scene stands as it does; `now`: it is the last scene."""
         ...
 
     def what_if(self, text: bytes) -> Work:
-        """What if the objects of a manifest came too? The work raises MusterError when it can't be read."""
+        """What if the objects of a manifest came too? The answer has `touches` (`seeing.Touched`), for us alone.
+
+        The work raises MusterError when the manifest can't be read.
+        """
         ...
 
 
@@ -85,8 +97,8 @@ class Page:
         self._files = assets() if files is None else files
         self._streams = Streams() if streams is None else streams
         self._drawing: ThreadPoolExecutor | None = None
-        self._answering: ThreadPoolExecutor | None = None
-        self._asked = 0
+        # A what-if can be long; nobody who only asks why waits for it.
+        self._explaining, self._assuming = Lane("explanations"), Lane("what-ifs")
         # Tells one process from the next: versions begin anew.
         self._run = secrets.token_hex(4)
         # The last messages to those who see everything, by the version before them.
@@ -123,16 +135,18 @@ class Page:
     async def _start(self, _: web.Application) -> None:
         # Another application may have ended before: on a port that was taken.
         self._streams.open()
-        self._drawing, self._answering = ThreadPoolExecutor(1, "page"), ThreadPoolExecutor(1, "answers")
+        self._drawing = ThreadPoolExecutor(1, "page")
+        self._explaining.open()
+        self._assuming.open()
 
     async def _shut(self, _: web.Application) -> None:
         self._streams.close()
 
     async def _clean(self, _: web.Application) -> None:
-        for one in (self._drawing, self._answering):
-            # What is under way ends by itself; nobody waits for it.
-            if one is not None:
-                one.shutdown(wait=False, cancel_futures=True)
+        if self._drawing is not None:
+            self._drawing.shutdown(wait=False, cancel_futures=True)
+        self._explaining.close()
+        self._assuming.close()
 
     # Around every request.
 
@@ -169,12 +183,12 @@ class Page:
             return _problem(500, "this is a defect in muster", "its log says more")
 
     async def _rights(self, request: web.Request, *more: str) -> Rights:
-        """What the caller may see, of the namespaces that there are and these. Raises Refused: nobody knows them, or
-        they may see nothing.
+        """What the caller may see, of the namespaces that are kept and first of `more`. Raises Refused: nobody knows
+        them, or they may see nothing of it.
         """
         token = token_of(request)
-        known = {*await self._namespaces(), *more}
-        found = await self._callers.rights(token, known) if token else None
+        known = self._history.namespaces()
+        found = await self._callers.rights(token, known, more) if token else None
         if found is None:
             hint = (
                 "sign in with a token of the cluster: kubectl create token NAME"
@@ -185,33 +199,11 @@ class Page:
         # Whoever is known may wait for what is not there yet.
         self._heard()
         if known and found.namespaces == frozenset() and not found.nodes and not found.queues:
-            hint = "it takes the verb list on podgroups.scheduling.run.ai, in a namespace or in all"
-            raise Refused(403, "you may see none of this", hint)
+            raise _unseen(found)
         return found
-
-    async def _namespaces(self) -> set[str]:
-        if self._callers.mode == "token":
-            return set()
-        scene = await self._draw(self._history.scene)
-        return {gang.key[0] for gang in scene.plan.snapshot.gangs} if scene is not None else set()
 
     async def _draw(self, work: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._drawing, work, *args)
-
-    async def _answer(self, work: Work) -> Document:
-        """One question at a time. Raises Refused when too many wait already."""
-        if self._asked > _MOST_WAITING:
-            raise Refused(429, "others are asking too", "try again in some seconds", {"Retry-After": "3"})
-        self._asked += 1
-        asked = asyncio.get_running_loop().run_in_executor(self._answering, work)
-        # It counts until it has ended, whether or not somebody still waits for it.
-        asked.add_done_callback(self._answered)
-        return await asyncio.wait_for(asyncio.shield(asked), _ANSWER_S)
-
-    def _answered(self, asked: "asyncio.Future[Document]") -> None:
-        self._asked -= 1
-        if not asked.cancelled():
-            asked.exception()
 
     # Answers.
 
@@ -222,6 +214,9 @@ class Page:
             "version": __version__,
             "run": self._run,
         }
+        if self._asking is not None:
+            # For an example of what can be asked.
+            found |= {"namespace": self._asking.home, "schedulerName": self._asking.scheduler}
         return web.Response(body=msgspec.json.encode(found), content_type="application/json", headers=_NO_STORE)
 
     async def _file(self, request: web.Request) -> web.Response:
@@ -273,17 +268,19 @@ class Page:
 
     async def _explanation(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        rights = await self._rights(request)
+        # Nobody is asked about what somebody makes up.
+        rights = await self._rights(request, *({namespace} & self._history.namespaces()))
         version = _version_in(request.query.get("version"))
-        scene = await self._draw(self._history.scene, version)
+        scene = self._history.scene(version)
         if scene is None:
             raise self._unkept(version)
         visible = rights.sees(namespace) and _has(scene, namespace, name)
         if not visible or self._asking is None:
             raise Refused(404, f"there is no gang {_short(namespace)}/{_short(name)}", "it may have gone meanwhile")
         now = version in (None, self._history.version())
-        found = await self._answer(self._asking.explanation(f"{namespace}/{name}", scene, now=now))
-        return _as_json(await self._redacted(found, rights), packed=False)
+        work = self._asking.explanation(f"{namespace}/{name}", scene, now=now)
+        found = await self._explaining.answer(work, lambda: _is_gone(request))
+        return _as_json(answer_seen_by(found, self._history.hidden(rights, scene)), packed=False)
 
     async def _what_if(self, request: web.Request) -> web.Response:
         await self._rights(request)
@@ -294,26 +291,26 @@ class Page:
         text = await asyncio.wait_for(request.read(), _BODY_S)
         if not text.strip():
             raise Refused(400, "the manifest is empty", "paste a PodGroup with its pods, or a workload with its pods")
-        found = await self._answer(self._asking.what_if(text))
-        spaces = {key.partition("/")[0] for key in found["gangs"]}
-        rights = await self._rights(request, *spaces)
-        for space in sorted(spaces):
-            if not rights.sees(space):
-                hint = "it takes the verb list on podgroups.scheduling.run.ai there"
-                raise Refused(403, f"namespace {space} is not yours to see", hint)
-        return _as_json(await self._redacted(found, rights), packed=_takes_gzip(request))
+        found = await self._assuming.answer(self._asking.what_if(text), lambda: _is_gone(request))
+        touched = Touched(**found.pop("touches", {}))
+        rights = await self._rights(request, *sorted(touched.namespaces))
+        self._refuse_foreign(touched, rights)
+        hidden, packed = self._history.hidden(rights), _takes_gzip(request)
+        return await self._draw(lambda: _as_json(answer_seen_by(found, hidden), packed))
 
-    async def _redacted(self, answer: Document, rights: Rights) -> Document:
-        if rights.all:
-            return answer
-        found = explanation_seen_by(answer, await self._draw(self._history.hidden, rights))
-        return found if rights.nodes or "victims" not in found else _nowhere(found)
+    def _refuse_foreign(self, touched: Touched, rights: Rights) -> None:
+        """Raises Refused when a manifest speaks of what its sender may not see."""
+        scene = self._history.scene()
+        gangs = scene.plan.snapshot.gangs if scene is not None else ()
+        foreign = foreign_in(touched, rights, {gang.queue for gang in gangs if rights.sees(gang.key[0])})
+        if foreign is not None:
+            raise Refused(403, *foreign)
 
     # Streams.
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        rights = await self._rights(request)
-        since = _version_in(request.headers.get("Last-Event-ID") or request.query.get("since"))
+        await self._rights(request)
+        since, before = _place_in(request.headers.get("Last-Event-ID") or request.query.get("since"))
         if request.query.get("run", self._run) != self._run:
             # The version is that of another process.
             since = None
@@ -321,7 +318,6 @@ class Page:
             return web.Response(headers=_NO_STORE)
         if self._streams.is_full:
             raise Refused(503, "too many are watching", "close a tab of the page", {"Retry-After": "5"})
-        before = rights
 
         async def ask(at: int | None) -> Message | None:
             nonlocal before
@@ -330,14 +326,16 @@ class Page:
             except (Refused, ApiError) as error:
                 # Not known any more, or nobody can say: nothing is shown on the strength of what was true once.
                 raise PermissionError from error
-            # Who may see more or less than before is shown everything anew.
-            same, before = now == before, now
-            return await self._draw(self._message, at if same else None, now)
+            # Who may see more or less than what they have was made for is shown everything anew.
+            message = await self._draw(self._message, at if now.digest == before else None, now)
+            if message is not None:
+                before = now.digest
+            return message
 
         return await self._streams.serve(request, since, ask)
 
     def _message(self, at: int | None, rights: Rights) -> Message | None:
-        """What is new to somebody who has version `at`. In the thread that draws."""
+        """What is new to somebody who has version `at`, seen by the same rights. In the thread that draws."""
         version = self._history.version()
         if not version or at == version:
             return None
@@ -346,22 +344,19 @@ class Page:
             return said
         delta = self._history.delta(at, rights) if at is not None else None
         if delta is not None:
-            said = Message("delta", msgspec.json.encode(delta), delta["version"])
-        else:
-            frame = self._seen(None, rights)
-            said = Message("frame", msgspec.json.encode(frame), frame["version"])
-        if rights.all:
-            self._said = {key: one for key, one in self._said.items() if key[1] == version}
-            self._said[at, version] = said
+            return self._kept(at, Message("delta", msgspec.json.encode(delta), delta["version"], rights.digest))
+        if at is not None:
+            # From there nobody can go on: it is the same for all who come from anywhere.
+            return self._message(None, rights)
+        frame = self._seen(None, rights)
+        return self._kept(None, Message("frame", msgspec.json.encode(frame), frame["version"], rights.digest))
+
+    def _kept(self, at: int | None, said: Message) -> Message:
+        """For the next one who sees everything and has version `at`."""
+        if not said.rights:
+            self._said = {key: one for key, one in self._said.items() if key[1] == said.version}
+            self._said[at, said.version] = said
         return said
-
-
-class Refused(Exception):
-    """A request is refused, in words."""
-
-    def __init__(self, status: int, message: str, hint: str = "", headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.hint, self.headers = status, message, hint, dict(headers or {})
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -407,10 +402,30 @@ def _version_in(text: str | None) -> int | None:
     return int(text)
 
 
-def _nowhere(answer: Document) -> Document:
-    """A what-if for somebody who may not see nodes."""
-    gangs = {key: {**gang, "pods": []} for key, gang in answer["gangs"].items()}
-    return {**answer, "pods": [], "gangs": gangs, "victims": [{**one, "node": ""} for one in answer["victims"]]}
+def _place_in(text: str | None) -> tuple[int | None, str]:
+    """Where a reader is: the version that they have, and the digest of the rights by which they saw it, as the `id` of
+    an event has them. Raises Refused.
+    """
+    version, _, digest = (text or "").partition("-")
+    return _version_in(version), digest
+
+
+def _unseen(rights: Rights) -> "Refused":
+    """Why somebody who is known sees nothing. Whether they might see gangs where there are none, nobody asked."""
+    if rights.unasked:
+        hint = f"{rights.unasked:,} namespaces are still to be asked about: it goes on by itself"
+        return Refused(503, "what you may see is not known yet", hint, {"Retry-After": "1"})
+    hint = (
+        "it takes the verb list on podgroups.scheduling.run.ai in a namespace that has gangs, or in all: "
+        "kubectl auth can-i list podgroups.scheduling.run.ai -n NAMESPACE"
+    )
+    return Refused(403, "there is no gang here now that you may see", hint)
+
+
+def _is_gone(request: web.Request) -> bool:
+    """Whether who asked has hung up. In any thread."""
+    transport = request.transport
+    return transport is None or transport.is_closing()
 
 
 def _has(scene: Scene, namespace: str, name: str) -> bool:

@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 INDEX = "index.html"
+STATIC = files("muster.serve") / "static"
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -34,14 +35,10 @@ class Asset(NamedTuple):
 
 def assets() -> Mapping[str, Asset]:
     """Every file of the page by its path, as `/map.js`; the first one is also at `/`."""
-    found = {f"/{name}": _asset(name, file.read_bytes()) for name, file in _files(_static(), "")}
+    found = {f"/{name}": _asset(name, file.read_bytes()) for name, file in _files(STATIC, "")}
     if f"/{INDEX}" in found:
         found["/"] = found[f"/{INDEX}"]
     return found
-
-
-def _static() -> Traversable:
-    return files("muster.serve") / "static"
 
 
 def _files(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:

@@ -9,7 +9,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE, Kind
 from muster.kube.client import Client
@@ -22,19 +22,26 @@ MAY = Resource("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessr
 _NODE = next(kind for kind in CORE_KINDS if kind.plural == "nodes")
 # So long an answer counts.
 KEEP_S = 60.0
-# So many callers are remembered, those who are unknown too; of so many namespaces it is asked whether they may be seen.
-MOST_CALLERS, MOST_NAMESPACES = 256, 500
-# So many questions at a time.
-_AT_A_TIME = 8
+# So many callers are remembered, and apart from them so many tokens that nobody knows: strangers push nobody out.
+MOST_CALLERS, MOST_STRANGERS = 256, 256
+# Of so many more namespaces one request asks whether they may be seen; of the rest the next ones do.
+MOST_NAMESPACES = 500
+# So many questions at a time, beside so many about tokens that were not known before.
+_AT_A_TIME, _AT_THE_DOOR = 8, 4
+
+T = TypeVar("T")
 
 
 @dataclass
 class _Caller:
-    """Somebody, as the API server knows them; None: nobody. What they may list, as far as it was asked."""
+    """Somebody, as the API server knows them, and what they may list, as far as it was asked."""
 
     until_s: float
-    user: dict[str, Any] | None
+    user: dict[str, Any]
     allowed: dict[str, bool] = field(default_factory=dict)
+    # The namespaces that they might see when it was last asked, and those that they might not: what to ask first.
+    seen: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
 
 
 class ClusterCallers:
@@ -45,10 +52,12 @@ class ClusterCallers:
     def __init__(self, client: Client, *, audiences: Collection[str] = ()) -> None:
         self._client, self._audiences = client, list(audiences)
         self._known: OrderedDict[bytes, _Caller] = OrderedDict()
+        # Until when a token is nobody's.
+        self._strangers: OrderedDict[bytes, float] = OrderedDict()
         self._turns: dict[bytes, asyncio.Lock] = {}
-        self._places = asyncio.Semaphore(_AT_A_TIME)
+        self._places, self._door = asyncio.Semaphore(_AT_A_TIME), asyncio.Semaphore(_AT_THE_DOOR)
 
-    async def rights(self, token: str, namespaces: Collection[str]) -> Rights | None:
+    async def rights(self, token: str, namespaces: Collection[str], first: Collection[str] = ()) -> Rights | None:
         """What somebody may see; None when nobody knows the token. Raises ApiError when nobody can say."""
         name = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         lock = self._turns.setdefault(name, asyncio.Lock())
@@ -56,20 +65,30 @@ class ClusterCallers:
             # Of a page that opens many requests at once, only the first asks.
             async with lock:
                 caller = await self._caller(name, token)
-                return None if caller.user is None else await self._seen(caller, namespaces)
+                return None if caller is None else await self._seen(caller, namespaces, first)
         finally:
             if not lock.locked():
                 self._turns.pop(name, None)
 
-    async def _caller(self, name: bytes, token: str) -> _Caller:
+    async def _caller(self, name: bytes, token: str) -> _Caller | None:
         now_s = self._client.clock.now_s()
         found = self._known.get(name)
-        if found is None or found.until_s <= now_s:
-            found = self._known[name] = _Caller(now_s + KEEP_S, await self._user(token))
-            while len(self._known) > MOST_CALLERS:
-                self._known.popitem(last=False)
-        self._known.move_to_end(name)
-        return found
+        if found is not None and now_s < found.until_s:
+            self._known.move_to_end(name)
+            return found
+        if name in self._strangers and now_s < self._strangers[name]:
+            return None
+        async with self._door if found is None else self._places:
+            user = await self._user(token)
+        if user is None:
+            self._known.pop(name, None)
+            _remember(self._strangers, name, now_s + KEEP_S, MOST_STRANGERS)
+            return None
+        caller = _Caller(now_s + KEEP_S, user)
+        if found is not None:
+            caller.seen, caller.unseen = found.seen, found.unseen
+        _remember(self._known, name, caller, MOST_CALLERS)
+        return caller
 
     async def _user(self, token: str) -> dict[str, Any] | None:
         if not token.isascii() or not token.isprintable():
@@ -77,29 +96,37 @@ class ClusterCallers:
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
             spec["audiences"] = self._audiences
-        async with self._places:
-            answer = await self._client.review(WHO, {"apiVersion": WHO.api_version, "kind": WHO.name, "spec": spec})
+        answer = await self._client.review(WHO, {"apiVersion": WHO.api_version, "kind": WHO.name, "spec": spec})
         status = _part(answer, "status")
         user = _part(status, "user")
         return user if status.get("authenticated") is True and user.get("username") else None
 
-    async def _seen(self, caller: _Caller, namespaces: Collection[str]) -> Rights:
-        """Everywhere first: only where that is refused, namespace by namespace."""
+    async def _seen(self, caller: _Caller, namespaces: Collection[str], first: Collection[str]) -> Rights:
+        """Everywhere first: only where that is refused, namespace by namespace.
+
+        What they might see before is asked about although nothing is there now: nobody loses a right with a gang.
+        """
         everywhere, nodes, queues = await asyncio.gather(
             self._may(caller, POD_GROUP), self._may(caller, _NODE), self._may(caller, QUEUE)
         )
         if everywhere:
             return Rights(None, nodes, queues)
-        asked = sorted(namespaces)[:MOST_NAMESPACES]
-        answers = await asyncio.gather(*(self._may(caller, POD_GROUP, namespace) for namespace in asked))
-        seen = frozenset(namespace for namespace, may in zip(asked, answers, strict=True) if may)
-        return Rights(seen, nodes, queues)
+        # Last those that they might not see; so sooner or later each has its turn.
+        others = sorted(namespaces, key=lambda one: (one in caller.unseen, one))
+        wanted = list(dict.fromkeys((*first, *sorted(caller.seen), *others)))
+        new = [one for one in wanted if _about(POD_GROUP, one) not in caller.allowed]
+        asked = new[:MOST_NAMESPACES]
+        await asyncio.gather(*(self._may(caller, POD_GROUP, one) for one in asked))
+        answers = {one: caller.allowed.get(_about(POD_GROUP, one)) for one in wanted}
+        seen = frozenset(one for one, may in answers.items() if may)
+        caller.seen = frozenset(sorted(seen)[:MOST_NAMESPACES])
+        caller.unseen = frozenset(one for one in others if answers[one] is False or one in caller.unseen) - seen
+        return Rights(seen, nodes, queues, len(new) - len(asked))
 
     async def _may(self, caller: _Caller, kind: Kind, namespace: str = "") -> bool:
         """Whether somebody may list objects of a kind."""
-        about = f"{kind.plural}/{namespace}"
+        about = _about(kind, namespace)
         if about not in caller.allowed:
-            assert caller.user is not None
             asked = {"verb": "list", "group": kind.group, "resource": kind.plural, "namespace": namespace}
             spec = {
                 "user": caller.user.get("username"),
@@ -113,6 +140,18 @@ class ClusterCallers:
             status = _part(answer, "status")
             caller.allowed[about] = status.get("allowed") is True and status.get("denied") is not True
         return caller.allowed[about]
+
+
+def _about(kind: Kind, namespace: str) -> str:
+    return f"{kind.plural}/{namespace}"
+
+
+def _remember(known: OrderedDict[bytes, T], name: bytes, what: T, most: int) -> None:
+    """The last ones of which something is known."""
+    known[name] = what
+    known.move_to_end(name)
+    while len(known) > most:
+        known.popitem(last=False)
 
 
 def _part(document: Any, name: str) -> dict[str, Any]:

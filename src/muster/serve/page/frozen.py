@@ -9,13 +9,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from html import escape
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
 import msgspec
 
-STATIC = files("muster.serve") / "static"
+from muster.serve.page.assets import STATIC
+
 # What a file may do: run this script, wear this style, and fetch nothing.
 _POLICY = (
     "default-src 'none'; script-src '{script}'; style-src {styles}; img-src data:; base-uri 'none'; form-action 'none'"

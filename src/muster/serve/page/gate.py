@@ -7,7 +7,7 @@ asks in somebody's browser is refused by its Origin, and could not know the toke
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from aiohttp import web
@@ -28,15 +28,24 @@ HEADERS = {
 _LONGEST_TOKEN = 16 * 1024
 
 
+class Refused(Exception):
+    """A request is refused, in words."""
+
+    def __init__(self, status: int, message: str, hint: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.hint, self.headers = status, message, hint, dict(headers or {})
+
+
 class Callers(Protocol):
     """Knows who comes with a token. `mode` says which sign-in the page shows: `token` or `cluster`."""
 
     mode: str
 
-    async def rights(self, token: str, namespaces: Collection[str]) -> Rights | None:
+    async def rights(self, token: str, namespaces: Collection[str], first: Collection[str] = ()) -> Rights | None:
         """What the one with this token may see, as far as these namespaces go; None: nobody knows the token.
 
-        Raises ApiError when whoever knows can't be asked.
+        When they are too many, those of `first` are asked about, and some of the rest. Raises ApiError when whoever
+        knows can't be asked.
         """
         ...
 
@@ -49,7 +58,7 @@ class OneToken:
     def __init__(self, token: str = "") -> None:
         self.token = token or secrets.token_urlsafe(24)
 
-    async def rights(self, token: str, namespaces: Collection[str]) -> Rights | None:
+    async def rights(self, token: str, namespaces: Collection[str], first: Collection[str] = ()) -> Rights | None:
         """Everything or nothing."""
         given, own = (text.encode("utf-8", "surrogateescape") for text in (token, self.token))
         return EVERYTHING if hmac.compare_digest(given, own) else None

@@ -1,7 +1,7 @@
 """The last cycles of the scheduler as the page shows them: frames, what changed between them, and who did what when.
 
-Scenes are kept as they are, and become documents when somebody looks. So a cycle that nobody watches costs next to
-nothing, and any of those that are kept can be shown as it was. `note` may be called while one other thread reads.
+Scenes are kept as they are, and become documents and marks when somebody looks. So a cycle that nobody watches costs
+next to nothing, and any of those that are kept can be shown as it was. Which thread calls what is said in the package.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from muster.serve.views.decided import decided
 from muster.serve.views.frame import Changes, Source, View, delta_of_view, frame_of_view, view_of
 from muster.serve.views.gangs import Document
 from muster.serve.views.scene import Scene, numbers_then
-from muster.serve.views.seeing import EVERYTHING, Hidden, Rights, delta_seen_by, hidden_in, seen_by
+from muster.serve.views.seeing import EVERYTHING, Hidden, Rights, delta_seen_by, hidden_of, mark_seen_by, seen_by
 from muster.serve.views.timeline import Mark, mark_document, marks_between
 from muster.snapshot.arrays import Gang
 
@@ -23,11 +23,40 @@ _MOST_BYTES = 256 * 2**20
 _MARK_BYTES = 500
 
 
-class _Kept(NamedTuple):
-    version: int
-    scene: Scene
-    marks: tuple[Mark, ...]
-    weight: int
+class _Kept:
+    """A scene of the ring. `namespaces` are those that have gangs.
+
+    Its marks are made when somebody first reads them, in the thread that draws: until then it holds the scene before.
+    """
+
+    def __init__(
+        self, version: int, scene: Scene, before: Scene | None, weight: int, namespaces: frozenset[str]
+    ) -> None:
+        self.version, self.scene, self.namespaces = version, scene, namespaces
+        self._weight = weight
+        # What the marks are made of, or they themselves: one attribute, so that a reader has one or the other.
+        self._told: _Untold | tuple[Mark, ...] = _Untold(before)
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """What happened from the scene before to this one."""
+        told = self._told
+        if isinstance(told, _Untold):
+            told = self._told = marks_between(told.before, self.scene)
+        return told
+
+    @property
+    def weight(self) -> int:
+        """Roughly in bytes."""
+        told = self._told
+        return self._weight + (0 if isinstance(told, _Untold) else _MARK_BYTES * len(told))
+
+
+class _Untold:
+    """The scene before one whose marks nobody has read."""
+
+    def __init__(self, before: Scene | None) -> None:
+        self.before = before
 
 
 class _Built(NamedTuple):
@@ -39,7 +68,10 @@ class _Built(NamedTuple):
 
 
 class History:
-    """A ring of scenes. Versions count those that look different from the one before, from `first` on."""
+    """A ring of scenes. Versions count those that look different from the one before, from `first` on.
+
+    `frame`, `delta`, `timeline` and `decision` belong to one thread, the one that draws; all else is the event loop's.
+    """
 
     def __init__(self, source: Source, *, most: int = MOST, first: int = 1, most_bytes: int = _MOST_BYTES) -> None:
         self._source, self._most, self._first, self._most_bytes = source, most, first, most_bytes
@@ -48,8 +80,8 @@ class History:
         self._built: _Built | None = None
         # The last frame of the past that somebody looked at: its neighbours are next.
         self._past: tuple[int, View] | None = None
-        # Per version: the namespaces that had gangs.
-        self._namespaces: dict[int, frozenset[str]] = {}
+        # The namespaces of a ring, by its first and last version.
+        self._namespaces: tuple[tuple[int, int], frozenset[str]] = (0, 0), frozenset()
 
     def note(self, scene: Scene) -> bool:
         """A cycle is over. False: nothing looks different from the cycle before."""
@@ -59,10 +91,9 @@ class History:
         scene = slim(scene, before, then)
         if before is not None and looks_the_same(before, scene):
             return False
-        marks = marks_between(before, scene, then)
         version = last.version + 1 if last is not None else self._first
-        ring = (*self._ring, _Kept(version, scene, marks, weigh(scene, then) + _MARK_BYTES * len(marks)))
-        ring = ring[-self._most :]
+        kept = _Kept(version, scene, before, weigh(scene, then), _namespaces(scene, last))
+        ring = (*self._ring, kept)[-self._most :]
         weight = sum(one.weight for one in ring)
         dropped = 0
         while weight > self._most_bytes and dropped < len(ring) - 1:
@@ -107,7 +138,10 @@ class History:
         if not rights.all:
             changes = changes._replace(nodes=changes.nodes | changes.touched)
         found = delta_of_view(latest.view, changes, latest.version, since)
-        marks = [(kept, mark) for kept in ring if kept.version > since for mark in kept.marks]
+        new = [kept for kept in ring if kept.version > since]
+        # For who keeps the timeline: what is kept, and all that came since then, though it is told at once.
+        found["first"], found["cycles"] = ring[0].version, [_cycle(kept) for kept in new]
+        marks = [(kept, mark) for kept in new for mark in kept.marks]
         found["marks"] = [_mark(mark, kept, rights) for kept, mark in marks if rights.sees_key(mark.gang)]
         return delta_seen_by(found, latest.view.gangs, rights)
 
@@ -128,7 +162,7 @@ class History:
                     lanes[mark.gang]["marks"].append(_mark(mark, kept, rights))
         return {
             "first": ring[0].version if ring else 0,
-            "cycles": [[kept.version, moment(kept.scene.at_ns), kept.scene.decision] for kept in ring],
+            "cycles": [_cycle(kept) for kept in ring],
             "lanes": {name: lanes[name] for name in sorted(lanes)},
         }
 
@@ -144,14 +178,22 @@ class History:
             **decided(kept.scene, gang, {mark.gang for mark in kept.marks}, rights),
         }
 
-    def hidden(self, rights: Rights) -> Hidden:
-        """What somebody may not see of the gangs that are kept."""
-        if rights.namespaces is None:
+    def namespaces(self) -> frozenset[str]:
+        """Those that have, or had, gangs in the scenes that are kept."""
+        ring, found = self._ring, self._namespaces
+        if ring and found[0] != (ring[0].version, ring[-1].version):
+            # Most scenes share theirs with the one before.
+            some = {id(kept.namespaces): kept.namespaces for kept in ring}
+            found = (ring[0].version, ring[-1].version), frozenset[str]().union(*some.values())
+            self._namespaces = found
+        return found[1]
+
+    def hidden(self, rights: Rights, scene: Scene | None = None) -> Hidden:
+        """What somebody may not see in an answer about a scene, or the newest."""
+        scene = scene or self.scene()
+        if scene is None:
             return Hidden(frozenset(), rights)
-        known = self._namespaces
-        self._namespaces = {kept.version: known.get(kept.version) or _namespaces(kept.scene) for kept in self._ring}
-        namespaces = frozenset[str]().union(*self._namespaces.values())
-        return hidden_in((f"{namespace}/" for namespace in namespaces), rights)
+        return hidden_of(scene.plan.snapshot, rights, self.namespaces())
 
     def _latest(self, ring: tuple[_Kept, ...]) -> _Built:
         """The newest scene as documents. Whoever is given them may ask what changed since then."""
@@ -177,8 +219,10 @@ def _find(ring: tuple[_Kept, ...], version: int | None) -> _Kept | None:
     return ring[at] if 0 <= at < len(ring) else None
 
 
-def _namespaces(scene: Scene) -> frozenset[str]:
-    return frozenset(gang.key[0] for gang in scene.plan.snapshot.gangs)
+def _namespaces(scene: Scene, before: _Kept | None) -> frozenset[str]:
+    """Those that have gangs; the same object as before when they are the same."""
+    found = frozenset(gang.key[0] for gang in scene.plan.snapshot.gangs)
+    return before.namespaces if before is not None and before.namespaces == found else found
 
 
 def _gangs_named(names: set[str], kept: _Kept, ring: tuple[_Kept, ...]) -> list[Gang]:
@@ -199,6 +243,10 @@ def _gangs_named(names: set[str], kept: _Kept, ring: tuple[_Kept, ...]) -> list[
     return found
 
 
+def _cycle(kept: _Kept) -> list[int | str]:
+    return [kept.version, moment(kept.scene.at_ns), kept.scene.decision]
+
+
 def _mark(mark: Mark, kept: _Kept, rights: Rights) -> Document:
     discreet = mark.beneficiary is not None and not rights.sees_key(mark.beneficiary)
-    return mark_document(mark, kept.version, kept.scene.at_ns, discreet=discreet)
+    return mark_seen_by(mark_document(mark, kept.version, kept.scene.at_ns, discreet=discreet), rights)

@@ -84,6 +84,8 @@ def looks_the_same(one: Scene, other: Scene) -> bool:
         and np.array_equal(one.slots, other.slots)
         and np.array_equal(one.free, other.free)
         and (here.placements, here.evictions) == (there.placements, there.evictions)
+        # What would be done before is done now.
+        and bool(one.decision) == bool(other.decision)
         and (one.flying, one.leaving) == (other.flying, other.leaving)
         and (all(map(is_, here.outcomes, there.outcomes)) or all(map(says_the_same, here.outcomes, there.outcomes)))
     )

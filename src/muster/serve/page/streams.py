@@ -23,14 +23,16 @@ HEADERS = {
 
 
 class Message(NamedTuple):
-    """An event and the version that its reader has then; without an event there is nothing to say."""
+    """An event, the version that its reader has then, and the digest of the rights under which it was told."""
 
     event: str
     data: bytes
     version: int
+    rights: str = ""
 
     def __bytes__(self) -> bytes:
-        return b"event: %b\nid: %d\ndata: %b\n\n" % (self.event.encode(), self.version, self.data)
+        place = f"{self.version}-{self.rights}" if self.rights else str(self.version)
+        return b"event: %b\nid: %b\ndata: %b\n\n" % (self.event.encode(), place.encode(), self.data)
 
 
 # What is to be said to somebody who has this version; None: nothing. Raises PermissionError: not to this one any more.

@@ -5,6 +5,7 @@ import {h} from "./dom.js";
 export const COLOURS = 8;
 export const MARKS = 3;
 const given = new Map();
+const labels = new Set();
 const used = new Array(COLOURS).fill(0);
 const watchers = new Set();
 let tones = new Map();
@@ -17,13 +18,13 @@ export function hash(text) {
   return value >>> 0;
 }
 
-/** Two or three letters for a gang: "llama-train-7" → "lt7", "inference" → "inf". */
+/** Two or three letters for a gang: "llama-train-7" → "lt7", "gang-0042" → "g42", "inference" → "inf". */
 export function shortLabel(key) {
   const name = key.slice(key.indexOf("/") + 1);
   const words = name.split(/[^A-Za-z0-9]+/).filter(Boolean);
   if (words.length < 2) return name.slice(0, 3);
   const last = words[words.length - 1];
-  const tail = /^\d+$/.test(last) ? last.slice(0, 2) : last[0];
+  const tail = /^\d+$/.test(last) ? last.slice(-2) : last[0];
   return (
     words
       .slice(0, -1)
@@ -31,6 +32,26 @@ export function shortLabel(key) {
       .join("")
       .slice(0, 2) + tail
   ).slice(0, 3);
+}
+
+/** Other labels for a gang, should another one have the first: by its number, its end, and at last by chance. */
+function* otherLabels(key) {
+  const name = key.slice(key.indexOf("/") + 1);
+  const [first = "?"] = name.match(/[A-Za-z0-9]/) || [];
+  const digits = (name.match(/\d+$/) || [""])[0];
+  for (const most of [2, 3, 4]) if (digits.length >= most) yield first + digits.slice(-most);
+  const end = name.replace(/[^A-Za-z0-9]+/g, "").slice(1);
+  if (end.length > 2) yield first + end.slice(-2);
+  for (const letter of end.slice(2)) yield first + end[0] + letter;
+  for (let turn = 0; ; turn++) yield first + (hash(`${key} ${turn}`) % 46656).toString(36).padStart(3, "0");
+}
+
+/** Letters that no other gang has. */
+function freeLabel(key) {
+  const wish = shortLabel(key);
+  if (!labels.has(wish)) return wish;
+  for (const label of otherLabels(key)) if (!labels.has(label)) return label;
+  return wish;
 }
 
 /** The look of a gang: {colour, mark, label}. By hash; when others wear that colour, the least worn one. */
@@ -41,17 +62,19 @@ export function look(key) {
   const fewest = Math.min(...used);
   let colour = wish;
   while (used[colour] > fewest) colour = (colour + 1) % COLOURS;
-  const made = {colour, mark: used[colour] % MARKS, label: shortLabel(key)};
+  const made = {colour, mark: used[colour] % MARKS, label: freeLabel(key)};
   used[colour]++;
+  labels.add(made.label);
   given.set(key, made);
   return made;
 }
 
 /** Give looks to the gangs of a frame in one order (oldest first) and free those of gangs that are gone. */
 export function dress(gangs, ghosts = {}) {
-  for (const [key, {colour}] of given) {
+  for (const [key, {colour, label}] of given) {
     if (key in gangs || key in ghosts) continue;
     used[colour]--;
+    labels.delete(label);
     given.delete(key);
   }
   const fresh = Object.keys(gangs).filter((key) => !given.has(key));

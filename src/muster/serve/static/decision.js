@@ -44,7 +44,7 @@ function places(title, sign, entries) {
   );
 }
 
-function evictions(entries) {
+function evictions(title, entries) {
   if (!entries?.length) return null;
   const groups = new Map();
   for (const one of entries) {
@@ -54,7 +54,7 @@ function evictions(entries) {
     groups.set(key, [...(groups.get(key) || []), one]);
   }
   return parts.section(
-    `✕ evicted ${plural(entries.length, "pod")}`,
+    `✕ ${title} ${plural(entries.length, "pod")}`,
     h(
       "ul",
       {class: "plain"},
@@ -101,10 +101,12 @@ function words(entries) {
 
 /** A decision, as /api/decisions/V has it, as an element. */
 export function drawDecision(found) {
+  // A plan without the name of a decision is one that nobody acts on: of a file, or where another one leads.
+  const acts = Boolean(found.decision);
   const inside = [
-    places("bound", "◆", found.bindings),
-    places("reserved room for", "◇", found.nominations),
-    evictions(found.evictions),
+    places(acts ? "bound" : "would bind", "◆", found.bindings),
+    places(acts ? "reserved room for" : "would reserve room for", "◇", found.nominations),
+    evictions(acts ? "evicted" : "would evict", found.evictions),
     words(found.words),
   ].filter(Boolean);
   if (found.unseen)

@@ -20,25 +20,33 @@ export function applyDelta(frame, delta) {
   return delta.topologies || delta.unit ? null : changed;
 }
 
-/** Add a delta's cycle and marks to the timeline in place; at most `kept` cycles stay, and what belongs to them:
- *  lanes without marks stay while their gang is in `gangs`. */
-export function extendTimeline(timeline, delta, gangs = {}, kept = 240) {
-  const last = timeline.cycles[timeline.cycles.length - 1];
-  if (last && last[0] >= delta.version) return;
-  timeline.cycles.push([delta.version, delta.at, delta.decision]);
-  for (const mark of delta.marks || []) {
+/** Add a delta's cycles and marks to the timeline in place, those that it does not have yet; what the server does not
+ *  keep any more goes, and lanes without marks whose gang is not in `gangs`. False: there is a gap before the delta. */
+export function extendTimeline(timeline, delta, gangs = {}) {
+  const last = lastVersion(timeline);
+  if (delta.version <= last) return true;
+  if (delta.from > last) return false;
+  timeline.cycles.push(...delta.cycles.filter(([version]) => version > last));
+  for (const mark of delta.marks) {
+    if (mark.version <= last) continue;
     const lane = timeline.lanes[mark.gang] || (timeline.lanes[mark.gang] = {created: mark.at, marks: []});
     lane.marks.push(mark);
   }
-  if (timeline.cycles.length <= kept) return;
-  timeline.cycles.splice(0, timeline.cycles.length - kept);
-  timeline.first = timeline.cycles[0][0];
+  if (timeline.first === delta.first) return true;
+  timeline.first = delta.first;
+  timeline.cycles = timeline.cycles.filter(([version]) => version >= delta.first);
   for (const [key, lane] of Object.entries(timeline.lanes)) {
     if (lane.marks.length && lane.marks[0].version < timeline.first) {
       lane.marks = lane.marks.filter((mark) => mark.version >= timeline.first);
     }
     if (!lane.marks.length && !(key in gangs)) delete timeline.lanes[key];
   }
+  return true;
+}
+
+/** The version that a timeline goes up to. */
+export function lastVersion({cycles}) {
+  return cycles.length ? cycles[cycles.length - 1][0] : 0;
 }
 
 /** Cut a stream of server-sent events into events: feed(text) calls emit({event, id, data}) for every whole one. */
@@ -72,7 +80,8 @@ export function parseRoute(hash) {
   return {view: view || "map", parts, query: Object.fromEntries(new URLSearchParams(query))};
 }
 
-function plain(text) {
+/** Without %-signs, where that is possible. */
+export function plain(text) {
   try {
     return decodeURIComponent(text);
   } catch {

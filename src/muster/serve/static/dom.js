@@ -1,8 +1,19 @@
 // Elements without markup in strings: every text from a cluster becomes a text node, so no name can turn into HTML.
 
-const SVG = "http://www.w3.org/2000/svg";
+// Letters that turn round what stands beside them: a name of a cluster shall not rearrange our words.
+const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
 
-function fill(element, attributes, children) {
+function append(element, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    if (Array.isArray(child)) append(element, child);
+    else element.append(child instanceof Node ? child : String(child).replace(TURNING, "\ufffd"));
+  }
+}
+
+/** An element: h("a", {class: "x", href: "#/map", onclick: f, data: {gang: key}, style: {"--w": 3}}, "text"). */
+export function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2).toLowerCase(), value);
@@ -13,24 +24,6 @@ function fill(element, attributes, children) {
   }
   append(element, children);
   return element;
-}
-
-function append(element, children) {
-  for (const child of children) {
-    if (child === null || child === undefined || child === false) continue;
-    if (Array.isArray(child)) append(element, child);
-    else element.append(child instanceof Node ? child : String(child));
-  }
-}
-
-/** An element: h("a", {class: "x", href: "#/map", onclick: f, data: {gang: key}, style: {"--w": 3}}, "text"). */
-export function h(tag, attributes, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
-
-/** The same for SVG. */
-export function svg(tag, attributes, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
 /** Replace everything inside `element`. */
@@ -51,24 +44,6 @@ export function later(fn) {
         fn();
       });
   };
-}
-
-/** Make the children of `container` the rows of `items`, keeping elements by key so that focus and scrolling stay.
- *  make(item) → element; update(element, item) on every call. */
-export function keyed(container, items, keyOf, make, update) {
-  const known = container._rows || new Map();
-  const rows = new Map();
-  let before = container.firstChild;
-  for (const item of items) {
-    const key = keyOf(item);
-    const element = known.get(key) || make(item);
-    if (update) update(element, item);
-    if (element === before) before = before.nextSibling;
-    else container.insertBefore(element, before);
-    rows.set(key, element);
-  }
-  for (const [key, element] of known) if (!rows.has(key)) element.remove();
-  container._rows = rows;
 }
 
 async function toClipboard(text) {

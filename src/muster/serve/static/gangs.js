@@ -55,7 +55,7 @@ function signOf(gang) {
     gang.priority,
     gang.created,
     root.have,
-    root.minimum,
+    root.minimumPods,
     root.total,
     root.satisfied,
     gang.tree.length,
@@ -63,8 +63,7 @@ function signOf(gang) {
 }
 
 function rowOf(key, gang, at, chosen) {
-  const root = gang.tree[0] || {have: 0, minimum: 0, total: 0, satisfied: gang.satisfied, of: "pods"};
-  const minimum = gang.tree.length ? parts.minimumPods(gang.tree)[0] : 0;
+  const root = gang.tree[0] || {have: 0, minimumPods: 0, total: 0, satisfied: gang.satisfied};
   const why = gang.reason
     ? [h("b", {}, gang.reason), " ", h("span", {class: "dim"}, gang.message)]
     : h("span", {class: "dim"}, gang.message);
@@ -86,7 +85,7 @@ function rowOf(key, gang, at, chosen) {
     cell("c-queue", parts.named(gang.queue || "")),
     cell("c-position", gang.position ? count(gang.position) : ""),
     cell("c-priority", count(gang.priority)),
-    cell("c-pods", parts.podsBar(root, minimum), parts.podsNumbers(root, minimum)),
+    cell("c-pods", parts.podsBar(root), parts.podsNumbers(root)),
     cell("c-age", parts.age(gang.created)),
   );
 }

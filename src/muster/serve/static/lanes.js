@@ -13,6 +13,13 @@ export const KINDS = {
   evicted: ["✕", "evicted", 9],
   gone: ["⊣", "gone", 6],
 };
+
+/** What a mark says in a word or two; of a plan that nobody acts on, what would be. */
+export function wordOf(mark) {
+  const word = KINDS[mark.kind]?.[1] || mark.kind;
+  return mark.would ? `would be ${word}` : word;
+}
+
 const PHASE = {
   created: "wait",
   waiting: "wait",
@@ -23,7 +30,8 @@ const PHASE = {
   stale: "short",
   gone: "",
 };
-const NOW = {running: "run", partial: "run", finished: "", pending: "wait", held: "wait", leaving: "short"};
+const WAIT = "wait";
+const NOW = {running: "run", partial: "run", finished: "", pending: WAIT, held: WAIT, fits: WAIT, leaving: "short"};
 const STEPS_S = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000,
 ];
@@ -40,8 +48,9 @@ export function stretches(lane, first, end, gang) {
   for (const mark of lane.marks) {
     const at = Date.parse(mark.at);
     const next = PHASE[mark.kind];
-    // Who runs and gets more still runs.
-    if (next === undefined || next === phase || at > end || (phase === "run" && next === "placing")) continue;
+    // Who runs and gets more still runs; and what nobody does changes nothing.
+    const isMore = phase === "run" && next === "placing";
+    if (mark.would || next === undefined || next === phase || at > end || isMore) continue;
     if (phase && at > from) found.push([phase, from, at]);
     phase = next;
     from = at;

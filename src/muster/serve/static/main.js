@@ -1,7 +1,7 @@
 // The page's frame: header, navigation, keys, sign-in, and which panels stand at which address.
 import {dark, dress, setTheme, startTheme} from "./colours.js";
 import {clock, count, empty, h, later, problem, replace, say} from "./dom.js";
-import {go, matches, route, scrub, select, setSearch, signIn, start, state} from "./state.js";
+import {go, loadTimeline, matches, route, scrub, select, setSearch, signIn, start, state} from "./state.js";
 
 const PANELS = {
   map: () => import("./map.js"),
@@ -139,7 +139,7 @@ async function load(name) {
 }
 
 function showPanels() {
-  if (!state.frame) return;
+  if (!state.frame || signedOut) return;
   const now = route();
   const wanted = VIEWS[now.view] || [];
   document.body.dataset.view = now.view;
@@ -201,17 +201,29 @@ const drawHeader = later(() => {
   const waits = summary.pending || 0;
   replace(
     ui.numbers,
-    fact(count(summary.nodes), summary.nodes === 1 ? "node" : "nodes"),
-    fact(`${count(summary.free)} / ${count(summary.slots)}`, `${unit.name || "slots"} free`),
+    // Nobody is told of nodes who may not see them.
+    summary.nodes === undefined
+      ? null
+      : [
+          fact(count(summary.nodes), summary.nodes === 1 ? "node" : "nodes"),
+          fact(`${count(summary.free)} / ${count(summary.slots)}`, `${unit.name || "slots"} free`),
+        ],
     fact(count(summary.running), "running"),
     fact(count(waits), "pending", waits ? "warn" : ""),
+    summary.unasked ? fact(count(summary.unasked), "namespaces not asked about yet") : null,
   );
-  ui.past.hidden = state.at === null;
-  if (state.at === null) return;
+  const refusal = state.connection === "lost" && state.trouble?.status ? state.trouble : null;
+  ui.past.hidden = state.at === null && !refusal;
+  const refused = refusal && h("span", {class: "bad", role: "alert"}, `${refusal.error}. ${refusal.hint || ""} `);
+  if (state.at === null) {
+    replace(ui.past, refused);
+    return;
+  }
   const there = state.at === frame.version;
   const lost = !there && ui.lost && ui.lost.at === state.at ? ui.lost.error : null;
   replace(
     ui.past,
+    refused,
     lost
       ? h("span", {class: "bad"}, `${lost.error}. ${lost.hint || ""}`)
       : h("span", null, `Looking back at version ${state.at}, ${there ? clock(frame.at) : "…"}`),
@@ -246,11 +258,13 @@ function onSearchKey(event) {
 
 // ---- keys
 
-function step(by) {
+async function step(by) {
+  // Only that knows how far back one can go.
+  const line = await loadTimeline().catch(() => null);
   const now = state.at ?? state.live?.version;
-  if (!now) return;
-  const target = now + by;
-  scrub(target >= state.live.version ? null : Math.max(1, target));
+  if (!now || !state.live) return;
+  const target = Math.max(now + by, line?.first || 1);
+  scrub(target >= state.live.version ? null : target);
 }
 
 function flipTheme() {
@@ -328,20 +342,20 @@ function showSignIn(error) {
         ? h("pre", null, "kubectl create token NAME -n NAMESPACE")
         : h("pre", null, "http://127.0.0.1:PORT/#token=…"),
       h("div", {class: "row"}, field, h("button", {type: "submit", class: "primary"}, "Sign in")),
-      error && error.error && readyOnce
-        ? h("p", {class: "bad", role: "alert"}, [error.error, error.hint].filter(Boolean).join(". "))
+      error?.hadToken
+        ? h("p", {class: "bad", role: "alert"}, `This token was refused: ${error.hint || error.error}.`)
         : null,
     ),
   );
-  readyOnce = true;
   field.focus();
 }
 
-let readyOnce = false;
+let signedOut = false;
 let submitted = false;
 
 function onFrame() {
-  if (state.frame) {
+  if (state.live) signedOut = false;
+  if (state.frame && !signedOut) {
     dress(state.frame.gangs, state.ghost?.gangs);
     if (!onFrame.shown) {
       onFrame.shown = true;
@@ -365,6 +379,7 @@ state.on("connection", () => {
 });
 state.on("signin", (error) => {
   onFrame.shown = false;
+  signedOut = true;
   showSignIn(error);
 });
 state.on("route", () => {

@@ -5,30 +5,20 @@ import {onTheme} from "./colours.js";
 import {h, empty, later, replace} from "./dom.js";
 import {build, inSlices, restructured, topologyOf} from "./map_build.js";
 import {Camera, listen} from "./map_camera.js";
-import {around, hit, trailOf} from "./map_hit.js";
+import {around, hit, searched, trailOf} from "./map_hit.js";
 import {Keys} from "./map_keys.js";
 import {layout} from "./map_layout.js";
 import {paintOver, unitOf} from "./map_over.js";
 import {Painter, palette} from "./map_paint.js";
-import {about, legend, whereabouts} from "./map_tip.js";
-import {go, hover, href, matches, route, select, state} from "./state.js";
+import {about, legend, noNodes, whereabouts} from "./map_tip.js";
+import {go, hover, href, route, select, state} from "./state.js";
 
 const SLICE_MS = 10; // how long the painting may hold the page at once
 const QUICK_MS = 14; // a map that paints in this time is painted at every step
 const REST_MS = 80; // while a large map is moved, the last picture is moved along; it is painted when the hand rests,
 const LONGEST_MS = 300; // or after this time
 const MANY = 1500; // nodes; below it everything is made at once
-const MOST_FOUND = 300;
-const NO_NODES = [
-  "There are no nodes yet",
-  "They appear here as soon as there are some. Without a cluster:",
-  "muster demo",
-];
-const HIDDEN = [
-  "No nodes",
-  "There are none, or your rights do not let you list them:",
-  "kubectl auth can-i list nodes",
-];
+const SEEK_MS = 1500; // so long after it was chosen a gang is brought into sight
 
 class TopologyMap {
   constructor(element) {
@@ -53,10 +43,14 @@ class TopologyMap {
       legend(this.legend, this.dpr(), state.ghost);
       if (this.shown) this.drawOver();
     });
-    state.on("select", () => this.shown && this.describe());
+    state.on("select", () => this.chosen());
     for (const event of ["hover", "near", "route", "search"]) state.on(event, () => this.shown && this.drawOver());
     onTheme(() => this.retheme());
-    window.musterMap = {where: (node) => this.where(node), slotsOf: (gang) => this.slotsOf(gang), times: this.times};
+    window.musterMap = {
+      where: (node) => this.where(node),
+      slotsOf: (gang) => this.index?.slotsOf(gang) || [],
+      times: this.times,
+    };
   }
 
   build() {
@@ -171,7 +165,7 @@ class TopologyMap {
   take(made, frame) {
     if (made.root !== this.root) {
       this.laid = null;
-      this.focus = null;
+      this.focus = this.clicked = null;
       this.within = made.root;
       this.job = null;
     }
@@ -199,7 +193,7 @@ class TopologyMap {
     const none = Object.keys(frame.nodes).length === 0;
     this.nothing.hidden = !none;
     this.stage.hidden = this.legend.hidden = none;
-    if (none) replace(this.nothing, empty(...(state.session?.mode === "cluster" ? HIDDEN : NO_NODES)));
+    if (none) replace(this.nothing, empty(...noNodes(frame, state.session)));
     if (!this.legend.childElementCount) legend(this.legend, this.dpr(), state.ghost);
   }
 
@@ -214,6 +208,7 @@ class TopologyMap {
     const laid = `${width}×${height}@${this.dpr()}`;
     if (laid !== this.laid) {
       const begin = performance.now();
+      const held = this.anchor();
       this.laid = laid;
       layout(this.root, width, height, this.grid);
       this.times.layout = performance.now() - begin;
@@ -227,6 +222,8 @@ class TopologyMap {
       // Slots of 110 pixels are enough.
       this.camera.most = node ? Math.max(2, 110 / (node.w / (this.grid.columns + 0.4))) : 8;
       this.camera.resize(width, height, this.root);
+      if (held) this.camera.hold(held.box, held.at);
+      this.seek();
     }
     this.colours ||= palette(this.dpr());
     this.whole();
@@ -358,7 +355,7 @@ class TopologyMap {
     // A gang that is nowhere lights nothing up: then nothing fades either.
     if (chosen && this.index.nodesOf.get(chosen)?.size) lit.add(chosen);
     else if (state.hovered && !this.pointing && this.index.nodesOf.get(state.hovered)?.size) lit.add(state.hovered);
-    else if (state.search) this.search(lit, found);
+    else if (state.search) searched(this.index.frame, state.search, lit, found);
     // A what-if was asked of the cluster as it is now: elsewhere and in the past it means nothing.
     const ghost = state.at === null && ["map", "whatif"].includes(route().view) ? state.ghost : null;
     const ghosts = paintOver(this.painterOn(this.top, this.camera.now), this.root, this.domains, {
@@ -373,16 +370,6 @@ class TopologyMap {
     this.base.dataset.ghosts = String(ghosts);
     this.base.dataset.selected = state.selected || "";
     this.times.over = performance.now() - begin;
-  }
-
-  search(lit, found) {
-    const {search} = state;
-    const {frame} = this.index;
-    for (const key in frame.gangs) {
-      if (matches(search, key, frame.gangs[key])) lit.add(key);
-    }
-    for (const name in frame.nodes) if (found.size <= MOST_FOUND && name.includes(search)) found.add(name);
-    if (found.size > MOST_FOUND) found.clear();
   }
 
   describe() {
@@ -419,6 +406,27 @@ class TopologyMap {
     const nodes = [...(this.index?.nodesOf.get(state.selected) || [])].map((node) => this.index.box.get(node));
     if (nodes.length)
       this.camera.fly(around(nodes.filter(Boolean).map((box) => (box.parent.level < 0 ? box : box.parent))));
+  }
+
+  /** What shall stay where it is when everything is laid out anew: the box that was clicked, or the middle one. */
+  anchor() {
+    if (!this.laid || this.camera.fitted()) return null;
+    const box = this.clicked || this.hit(this.camera.width / 2, this.camera.height / 2)?.box;
+    return box && box !== this.root ? {box, at: this.camera.at(box)} : null;
+  }
+
+  chosen() {
+    this.since = performance.now();
+    if (!this.shown) return;
+    this.describe();
+    this.seek();
+  }
+
+  /** Bring the gang that was just chosen into sight, when nothing of it is. */
+  seek() {
+    const nodes = [...(this.index?.nodesOf.get(state.selected) || [])].map((node) => this.index.box.get(node));
+    if (!this.laid || !nodes.length || !(performance.now() - this.since < SEEK_MS)) return;
+    if (!this.camera.sees(nodes.filter(Boolean))) this.zoomToGang();
   }
 
   // ---- pointing
@@ -460,6 +468,7 @@ class TopologyMap {
 
   click(x, y) {
     const found = this.hit(x, y);
+    this.clicked = found?.key ? found.box : null;
     if (found && found.key) select(found.key);
     else if (found && found.header) this.zoomTo(found.box);
     else if (state.selected) select(null);
@@ -476,19 +485,9 @@ class TopologyMap {
   where(node) {
     const box = this.index?.box.get(node);
     if (!box) return null;
-    const {k, x, y} = this.camera;
-    const stage = this.base.getBoundingClientRect();
-    return {x: stage.left + box.x * k + x, y: stage.top + box.y * k + y, w: box.w * k, h: box.h * k};
-  }
-
-  /** What the map shows of a gang: [{node, from, to, state}]. */
-  slotsOf(gang) {
-    const found = [];
-    for (const node of this.index?.nodesOf.get(gang) || []) {
-      for (const {key, from, to, state: how} of this.index.runs(node).runs)
-        if (key === gang) found.push({node, from, to, state: how});
-    }
-    return found;
+    const {left, top} = this.base.getBoundingClientRect();
+    const {x, y, w, h} = this.camera.at(box);
+    return {x: left + x, y: top + y, w, h};
   }
 }
 

@@ -37,6 +37,28 @@ export class Camera {
     else this.set({k, x: width / 2 - part.x * root.w * k, y: height / 2 - part.y * root.h * k});
   }
 
+  /** Where a box stands on the screen. */
+  at(box) {
+    const {k} = this;
+    return {x: box.x * k + this.x, y: box.y * k + this.y, w: box.w * k, h: box.h * k};
+  }
+
+  /** Whether the middle of any of these boxes is in sight. */
+  sees(boxes) {
+    return boxes.some((box) => {
+      const {x, y, w, h} = this.at(box);
+      return x + w / 2 > 0 && x + w / 2 < this.width && y + h / 2 > 0 && y + h / 2 < this.height;
+    });
+  }
+
+  /** Look so that a box stands where it stood, as large as it was; at the edge if that is out of sight now. */
+  hold(box, {x, y, w, h}) {
+    const k = Math.min(this.most, w / box.w);
+    const across = Math.min(this.width - 20, Math.max(20, x + w / 2));
+    const down = Math.min(this.height - 20, Math.max(20, y + h / 2));
+    this.set({k, x: across - (box.x + box.w / 2) * k, y: down - (box.y + box.h / 2) * k});
+  }
+
   home() {
     if (!this.root) return {k: 1, x: 0, y: 0};
     return {k: 1, x: Math.max(0, (this.width - this.wide) / 2), y: 0};

@@ -1,4 +1,5 @@
 // What is under a point of the map.
+import {matches} from "./delta.js";
 
 /** Is a point of the map in a box? */
 export function inside(box, x, y) {
@@ -66,4 +67,13 @@ export function trailOf(root, camera) {
     if (!inner) return trail;
     trail.push(inner);
   }
+}
+
+const MOST_FOUND = 300;
+
+/** Gangs and nodes that answer to what was typed, into `lit` and `found`; of too many nodes none. */
+export function searched(frame, text, lit, found) {
+  for (const key in frame.gangs) if (matches(text, key, frame.gangs[key])) lit.add(key);
+  for (const name in frame.nodes) if (found.size <= MOST_FOUND && name.includes(text)) found.add(name);
+  if (found.size > MOST_FOUND) found.clear();
 }

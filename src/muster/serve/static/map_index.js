@@ -103,6 +103,15 @@ export class Index {
     return entry;
   }
 
+  /** What the map shows of a gang: [{node, from, to, state}]. */
+  slotsOf(gang) {
+    const found = [];
+    for (const node of this.nodesOf.get(gang) || []) {
+      for (const {key, from, to, state} of this.runs(node).runs) if (key === gang) found.push({node, from, to, state});
+    }
+    return found;
+  }
+
   /** Connect with the boxes of a layout and sum up all domains. */
   stand(root) {
     this.box = new Map();

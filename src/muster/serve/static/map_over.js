@@ -37,14 +37,18 @@ function ring(painter, box, colour, thick, dash = null) {
 /** The boxes of a gang: {units: that show its pods, homes: the narrowest domains around, chosen: by its tree}. */
 function placesOf(painter, domains, key, places) {
   const {index} = painter;
+  const tree = index.frame.gangs[key]?.tree || [];
+  // Held in domains of another topology, it has its nodes here, but no domains.
+  const held = tree.filter((row) => row.topology);
+  const foreign = held.length > 0 && held.every((row) => row.topology !== domains.topology);
   for (const node of index.nodesOf.get(key) || []) {
     const box = index.box.get(node);
     if (!box) continue;
     places.units.add(unitOf(painter, box));
-    places.homes.add(box.parent && box.parent.level >= 0 ? box.parent : box);
+    if (foreign) places.homes.add(unitOf(painter, box));
+    else places.homes.add(box.parent && box.parent.level >= 0 ? box.parent : box);
   }
-  const gang = index.frame.gangs[key];
-  for (const row of (gang && gang.tree) || []) {
+  for (const row of tree) {
     const box = row.domain && row.topology === domains.topology ? domains.boxes.get(row.domain) : null;
     if (box) places.chosen.add(box);
   }
@@ -199,11 +203,14 @@ function paintPlace(painter, node, unit, ghosts, victims) {
   const facts = index.frame.nodes[node];
   const area = painter.slotsArea(unit, at, facts.slots);
   const entry = index.runs(node);
-  paintGhosts(painter, area, ghostRuns(entry, facts.slots, ghosts, victims));
+  const runs = ghostRuns(entry, facts.slots, ghosts, victims);
+  paintGhosts(painter, area, runs);
   for (const run of entry.runs) {
     if (run.key && victims.has(`${run.key} ${run.name}`))
       painter.pieces(area, run.from, run.to, (...at) => paintVictim(painter, ...at));
   }
+  // Last, so that no cross goes through the letters.
+  painter.labels(area, runs);
   ring(painter, unit, colour, area.detailed ? 2 : 1.5, [5, 3]);
 }
 
@@ -219,7 +226,6 @@ function paintGhosts(painter, area, runs) {
     }
     painter.run(area, run);
   }
-  painter.labels(area, runs);
 }
 
 /** A pod that would have to go: outlined and crossed. */

@@ -460,7 +460,7 @@ export class Painter {
     const width = this.measure(worn.label, size, 600);
     if (width + 2 > w) return false;
     const pale = state === "leaving" || state === "nominated" || state === "ghost";
-    if (over || state === "surplus" || state === "binding") {
+    if (over || state === "surplus" || state === "binding" || state === "ghost") {
       pen.fillStyle = pale ? colours.node : colours.gang[worn.colour];
       pen.fillRect(x + w / 2 - width / 2 - 2, y + h / 2 - size / 2 - 1, width + 4, size + 2);
     }

@@ -25,6 +25,28 @@ const LEGEND = [
   ["notReady", "not ready"],
 ];
 
+const NO_NODES = [
+  "There are no nodes yet",
+  "They appear here as soon as there are some. Without a cluster:",
+  "muster demo",
+];
+const NOT_IN_FILE = [
+  "There are no nodes in it",
+  "What is shown is what was in the files. With the nodes of a cluster:",
+  "kubectl get nodes,pods,podgroups,queues,topologies -A -o yaml | muster ui -f -",
+];
+const HIDDEN = [
+  "No nodes",
+  "There are none, or your rights do not let you list them:",
+  "kubectl auth can-i list nodes",
+];
+
+/** What to say where there are no nodes: a title, what to do, and the command that does it. */
+export function noNodes(frame, session) {
+  if (session?.mode === "cluster") return HIDDEN;
+  return ["file", "frozen"].includes(frame.source?.kind) ? NOT_IN_FILE : NO_NODES;
+}
+
 /** The line of fillings under the map; `ghost`: also those of a what-if. */
 export function legend(element, dpr, ghost) {
   const colours = palette(dpr);

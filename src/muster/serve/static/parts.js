@@ -7,6 +7,7 @@ import {route, state} from "./state.js";
 export const STATES = {
   pending: ["○", "pending"],
   held: ["‖", "held"],
+  fits: ["◔", "fits"],
   leaving: ["↘", "leaving"],
   partial: ["◐", "partial"],
   running: ["●", "running"],
@@ -141,20 +142,6 @@ export function meter(kind, {now, most, words}, ...pieces) {
   return h("span", {class: `bar ${kind}`, title: words, "aria-label": words, ...said}, pieces);
 }
 
-/** The fewest pods that satisfy each row of a gang's tree. */
-export function minimumPods(tree) {
-  const below = childrenOf(tree);
-  const found = new Array(tree.length).fill(0);
-  for (let row = tree.length - 1; row >= 0; row--) {
-    const node = tree[row];
-    const parts = below[row].map((child) => found[child]).sort((a, b) => a - b);
-    const needed = node.of === "subGroups" ? parts.slice(0, node.minimum) : parts;
-    const sum = needed.reduce((all, one) => all + one, 0);
-    found[row] = Math.max(node.of === "pods" ? node.minimum : 0, node.floor || 0, sum);
-  }
-  return found;
-}
-
 /** The rows directly below each row of a tree; parents stand before their children. */
 export function childrenOf(tree) {
   const below = tree.map(() => []);
@@ -163,7 +150,8 @@ export function childrenOf(tree) {
 }
 
 /** Have, minimum and total of a tree row as a bar: full to the minimum, lighter beyond it. */
-export function podsBar(node, minimum) {
+export function podsBar(node) {
+  const minimum = node.minimumPods;
   const whole = Math.max(node.total, minimum, node.have, 1);
   const waits = node.pending ? `, ${count(node.pending)} waiting` : "";
   const words = `${count(node.have)} placed${waits}, ${count(minimum)} needed, ${plural(node.total, "pod")} in all`;
@@ -177,7 +165,8 @@ export function podsBar(node, minimum) {
 }
 
 /** `have / minimum / total`, each in its own column. */
-export function podsNumbers(node, minimum) {
+export function podsNumbers(node) {
+  const minimum = node.minimumPods;
   return h(
     "span",
     {class: "nums", title: `${count(node.have)} placed / ${count(minimum)} needed / ${count(node.total)} in all`},

@@ -32,26 +32,34 @@ function unitName(resource) {
 
 /** How far the bar of a share goes: to the limit when that says something, else to the largest number that is known. */
 function reach(share) {
-  const known = Math.max(share.allocated, share.fairShare || 0, share.quota || 0);
+  const known = Math.max(share.allocated + share.awaited, share.fairShare || 0, share.quota || 0);
   return share.limit !== null && share.limit < known * 4 + 1 ? Math.max(known, share.limit) : known;
+}
+
+/** The bands of a share's bar, [kind, from, to]: what is there, what comes on top of it, what is wanted beyond both. */
+export function bands(share) {
+  const {allocated, nonPreemptible, surplus, surplusNonPreemptible, awaited, requested, quota} = share;
+  const minimum = allocated - surplus + surplusNonPreemptible;
+  return [
+    ["firm", 0, nonPreemptible - surplusNonPreemptible],
+    ["firm hatched", nonPreemptible - surplusNonPreemptible, nonPreemptible],
+    ["soft", nonPreemptible, minimum],
+    ["surplus", minimum, allocated],
+    ["awaited", allocated, allocated + awaited],
+    ["wanted", allocated + awaited, requested],
+    ...(quota !== null && allocated > quota ? [["borrowed", quota, allocated]] : []),
+  ];
 }
 
 /** One resource of one queue as a bullet bar with its numbers. */
 function shareRow(share, whole) {
-  const {resource, allocated} = share;
-  // What is reserved or on the move counts as allocated already.
-  const awaited = Math.min(share.awaited || 0, allocated);
-  const placed = allocated - awaited;
-  const firm = Math.min(share.nonPreemptible, placed);
-  const surplus = Math.min(share.surplus, placed);
-  // Surplus of gangs that are not preemptible is in both numbers.
-  const both = Math.max(0, firm + surplus - placed);
+  const {resource, allocated, nonPreemptible, surplus, awaited} = share;
   const borrowed = share.quota === null ? 0 : Math.max(0, allocated - share.quota);
   const said = [
     `${unitName(resource)}: ${amount(resource, allocated)} allocated`,
-    `${amount(resource, firm)} of it not preemptible`,
-    `${amount(resource, surplus)} surplus`,
-    `${amount(resource, awaited)} of it coming`,
+    `${amount(resource, nonPreemptible)} of it not preemptible`,
+    `${amount(resource, surplus)} of it surplus`,
+    `${amount(resource, awaited)} coming`,
     `${amount(resource, share.requested)} wanted`,
     `fair share ${amount(resource, share.fairShare)}`,
     `quota ${amount(resource, share.quota)}`,
@@ -61,13 +69,7 @@ function shareRow(share, whole) {
     "bullet",
     {now: allocated, most: whole, words: said.join(", ")},
     share.limit !== null && share.limit < whole ? parts.piece("beyond", share.limit, whole, whole) : null,
-    parts.piece("firm", 0, firm - both, whole),
-    parts.piece("firm hatched", firm - both, firm, whole),
-    parts.piece("soft", firm, placed - surplus + both, whole),
-    parts.piece("surplus", placed - surplus + both, placed, whole),
-    parts.piece("awaited", placed, allocated, whole),
-    parts.piece("wanted", allocated, share.requested, whole),
-    borrowed ? parts.piece("borrowed", share.quota, allocated, whole) : null,
+    bands(share).map(([kind, from, to]) => parts.piece(kind, from, to, whole)),
     parts.tick("quota", share.quota, whole),
     parts.tick("fair", share.fairShare, whole),
     parts.tick("limit", share.limit, whole),
@@ -80,7 +82,7 @@ function shareRow(share, whole) {
     h("span", {class: "resource dim", "aria-hidden": "true"}, unitName(resource)),
     bar,
     cell("allocated", amount(resource, allocated), "strong"),
-    cell("non-preemptible", amount(resource, firm)),
+    cell("non-preemptible", amount(resource, nonPreemptible)),
     cell("surplus", amount(resource, surplus)),
     cell("coming", amount(resource, awaited)),
     cell("wanted", amount(resource, share.requested)),
@@ -91,8 +93,13 @@ function shareRow(share, whole) {
   );
 }
 
-function line(key, place) {
-  return h("li", {}, h("b", {class: "place"}, count(place)), swatch(key), parts.gangLink(key));
+/** Who waits, each with its place in line, 0 when it is not known: some in the line may be hidden. */
+export function turns(waiting, gangs) {
+  return waiting.map((key) => [key, (Object.hasOwn(gangs, key) && gangs[key].position) || 0]);
+}
+
+function line([key, place]) {
+  return h("li", {}, h("b", {class: "place"}, place ? count(place) : ""), swatch(key), parts.gangLink(key));
 }
 
 /** Who waits, the first few of them. */
@@ -103,7 +110,7 @@ function waiters(queue, most) {
   return h(
     "ol",
     {class: "waiters", "aria-label": "Waiting, in the order of their turns"},
-    all.slice(0, most).map((key, at) => line(key, at + 1)),
+    turns(all.slice(0, most), state.frame.gangs).map(line),
     all.length > most ? h("li", {class: "dim"}, `and ${count(all.length - most)} more`) : null,
     unseen,
   );
@@ -224,7 +231,7 @@ function crumbs(name, queues) {
 }
 
 /** A gang of the queue with its state and reason; those that wait have their place in line. */
-function told(key, place, frame) {
+function told([key, place], frame) {
   const gang = Object.hasOwn(frame.gangs, key) ? frame.gangs[key] : null;
   const why = gang ? [gang.reason ? `${gang.reason}: ` : "", gang.message] : "";
   return h(
@@ -251,7 +258,7 @@ function lines(queue, frame, parent) {
     h(
       "ol",
       {class: "waiters full"},
-      waiting.slice(0, MOST).map((key, at) => told(key, at + 1, frame)),
+      turns(waiting.slice(0, MOST), frame.gangs).map((one) => told(one, frame)),
     ),
     more(waiting.length),
     h("p", {class: "dim"}, unseen || (waiting.length ? null : nobodyWaits)),
@@ -268,7 +275,7 @@ function others(name, queue, frame) {
     h(
       "ul",
       {class: "waiters full"},
-      found.slice(0, MOST).map(([key]) => told(key, 0, frame)),
+      found.slice(0, MOST).map(([key]) => told([key, 0], frame)),
     ),
     more(found.length),
   );
@@ -297,7 +304,9 @@ function overview(all, own, chosen, toggle) {
     "own scale",
   );
   const says = waits ? `${plural(waits, "gang")} wait${waits === 1 ? "s" : ""}` : "nobody waits";
-  const none = "Nobody wrote down a Queue: no quota, no limit, and every gang may use the whole cluster.";
+  const none = all.some(([, queue]) => queue.problem)
+    ? "No Queue that is written down can be used."
+    : "Nobody wrote down a Queue: no quota, no limit, and every gang may use the whole cluster.";
   return [
     h(
       "div",
@@ -317,6 +326,10 @@ function overview(all, own, chosen, toggle) {
 }
 
 function nobody() {
+  if (state.frame.mayNotSee?.includes("queues")) {
+    const may = "Your rights do not let you list them:";
+    return empty("No queues", may, "kubectl auth can-i list queues.scheduling.run.ai");
+  }
   const says = "Nobody wrote down a Queue, so every gang may use the whole cluster. Queues share it between teams:";
   return empty("No queues", says, "kubectl apply -f examples/queues.yaml");
 }
@@ -354,7 +367,8 @@ class Queues {
     const gangs = name ? Object.entries(frame.gangs).filter(([, gang]) => gang.queue === name) : [];
     const told = gangs.map(([key, gang]) => [key, gang.state, gang.message]);
     // Only what is seen decides whether it is drawn again.
-    const sign = JSON.stringify([name, this.own, this.chosen, frame.queues, told]);
+    const places = Object.values(frame.queues).map((queue) => turns(queue.waiting || [], frame.gangs));
+    const sign = JSON.stringify([name, this.own, this.chosen, frame.queues, places, told]);
     if (sign === this.sign) return;
     this.sign = sign;
     const all = inOrder(frame.queues);

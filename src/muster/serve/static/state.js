@@ -1,6 +1,16 @@
 // What the page knows: the connection, the frame and its deltas, the selection and the address. Panels read `state`,
 // listen with state.on(), and ask the server through api(); nothing else talks to the network.
-import {applyDelta, eventParser, extendTimeline, formatRoute, heldAnswer, matches, parseRoute} from "./delta.js";
+import {
+  applyDelta,
+  eventParser,
+  extendTimeline,
+  formatRoute,
+  heldAnswer,
+  lastVersion,
+  matches,
+  parseRoute,
+  plain,
+} from "./delta.js";
 
 export {matches};
 
@@ -20,7 +30,7 @@ export const state = {
   search: "",
   connection: "connecting", // "live" | "lost" | "file" | "connecting" | "signin"
   session: null, // answer of /api/session
-  trouble: null, // Problem of the last load, when there is no frame to show
+  trouble: null, // Problem of the last load, or what the server says instead of letting us follow
   source: null,
 
   /** Call fn(detail) on every `event`; returns the function that stops it. */
@@ -107,23 +117,30 @@ export function gangPath(key, rest) {
 // ---- the token
 
 function inCluster() {
-  return Boolean(state.session && state.session.mode === "cluster");
+  return state.session?.mode === "cluster";
+}
+
+function onThisMachine() {
+  return state.session?.mode === "token";
 }
 
 function readToken() {
   try {
-    return sessionStorage.getItem(KEY) || (inCluster() ? null : localStorage.getItem(KEY));
+    const ofTab = sessionStorage.getItem(KEY);
+    if (inCluster()) return ofTab;
+    const shared = localStorage.getItem(KEY);
+    return onThisMachine() ? shared || ofTab : ofTab || shared;
   } catch {
     return state.token || null; // storage can be forbidden; then the token lives as long as the page
   }
 }
 
-/** Keep a token (for this tab only when it is a Kubernetes one) and load. */
+/** Keep a token and load. One that may be a Kubernetes one, because nobody could say, is kept for this tab only. */
 export function signIn(token) {
   clearInterval(waiting);
   state.token = token;
   try {
-    (inCluster() ? sessionStorage : localStorage).setItem(KEY, token);
+    (onThisMachine() ? localStorage : sessionStorage).setItem(KEY, token);
   } catch {
     // kept in state.token
   }
@@ -134,6 +151,8 @@ let waiting = 0;
 
 /** Nobody knows the token. Another tab may open the address of the new server: then its token is here too. */
 function refused(token, problem) {
+  problem.hadToken = Boolean(token);
+  state.live = null; // what was seen with another token is not gone on with
   clearInterval(waiting);
   waiting = setInterval(() => {
     if (readToken() === token) return;
@@ -162,17 +181,29 @@ export function signOut() {
   emit("signin", new Problem("You signed out"));
 }
 
-/** `#token=…` of the printed address is taken over and out of it, so that it is in no history or screenshot. */
+/** `#token=…` of the printed address is taken over and out of it, so that it is in no history or screenshot. Was
+ *  there one? */
 function takeToken() {
   const found = /^#token=([^&]+)&?(.*)$/.exec(location.hash);
-  if (!found) return;
-  state.token = decodeURIComponent(found[1]);
+  if (!found) return false;
+  state.token = plain(found[1]);
   try {
+    sessionStorage.removeItem(KEY);
     localStorage.setItem(KEY, state.token);
   } catch {
     // kept in state.token
   }
   history.replaceState(null, "", `${location.pathname}${location.search}#${found[2] || "/map"}`);
+  return true;
+}
+
+/** The address changed: another view, or the address of another server (or its next start) was pasted here. */
+function onAddress() {
+  if (!takeToken()) return readRoute();
+  following?.abort();
+  clearInterval(waiting);
+  state.live = state.timeline = loading = missed = null;
+  return start();
 }
 
 // ---- frame and deltas
@@ -200,8 +231,11 @@ function takeDelta(delta) {
   if (!state.live || delta.version <= state.live.version) return true;
   if (delta.from !== state.live.version) return false;
   const changed = applyDelta(state.live, delta);
+  missed?.push(delta);
   if (state.timeline) {
-    extendTimeline(state.timeline, delta, state.live.gangs);
+    // Without what lies between it can't go on.
+    const whole = extendTimeline(state.timeline, delta, state.live.gangs);
+    if (!whole && !loading) refetchTimeline();
     emit("timeline");
   }
   if (state.at === null) emit("frame", changed);
@@ -218,7 +252,8 @@ async function follow() {
   for (let tried = 0; !mine.signal.aborted; tried++) {
     try {
       if (tried) await meetAgain();
-      const since = state.live ? state.live.version : "";
+      // What is new to this frame depends on the rights by which it was seen, too.
+      const since = state.live ? [state.live.version, state.live.rights].filter(Boolean).join("-") : "";
       const answer = await state.source.ask(
         `events?since=${since}&run=${encodeURIComponent(state.session?.run || "")}`,
         {
@@ -226,12 +261,16 @@ async function follow() {
           headers: {Accept: "text/event-stream", "Last-Event-ID": String(since)},
         },
       );
+      state.trouble = null;
       connection(restingConnection());
       wait = 500;
       await readEvents(answer.body, mine);
     } catch (error) {
       if (error.status === 401) connection("signin");
       if (mine.signal.aborted || error.status === 401) return;
+      // Whoever answers and refuses says why, and what to do.
+      state.trouble = error.status ? error : null;
+      if (state.trouble) emit("trouble", error);
     }
     connection("lost");
     await new Promise((done) => setTimeout(done, wait));
@@ -245,18 +284,21 @@ async function meetAgain() {
   const same = state.session && state.session.run === session.run;
   state.session = session;
   if (same) return;
-  const wasLoaded = state.timeline !== null;
+  const wasLoaded = state.timeline || loading;
   state.timeline = null;
   if (state.at !== null) scrub(null);
   setLive(await api("frame"));
-  if (wasLoaded) await loadTimeline();
+  if (wasLoaded) refetchTimeline();
 }
 
 async function readEvents(body, mine) {
   let torn = false;
   const feed = eventParser(({event, data}) => {
-    if (event === "frame") setLive(JSON.parse(data));
-    else if (event === "delta") torn = !takeDelta(JSON.parse(data)) || torn;
+    if (event === "frame") {
+      // Nobody tells what lies between: other versions, or what somebody with other rights may see.
+      setLive(JSON.parse(data));
+      if (state.timeline || loading) refetchTimeline();
+    } else if (event === "delta") torn = !takeDelta(JSON.parse(data)) || torn;
     else if (event === "bye") torn = true;
     if (state.connection === "lost") connection(restingConnection());
   });
@@ -271,13 +313,32 @@ async function readEvents(body, mine) {
   }
 }
 
+let loading = null;
+let missed = null; // deltas that came while the timeline was asked for
+
 /** Load the timeline once; deltas keep it up to date from then on. */
 export async function loadTimeline() {
-  if (!state.timeline) {
-    state.timeline = await api("timeline");
+  return state.timeline || (loading ||= fetchTimeline());
+}
+
+async function fetchTimeline() {
+  const mine = (missed = []);
+  try {
+    const found = await api("timeline");
+    if (mine !== missed) return loading || state.timeline; // asked again since: that one counts
+    for (const delta of mine) extendTimeline(found, delta, state.live?.gangs);
+    state.timeline = found;
     emit("timeline");
+    return found;
+  } finally {
+    if (mine === missed) loading = missed = null;
   }
-  return state.timeline;
+}
+
+/** Once more. When that fails, the next delta finds the gap. */
+function refetchTimeline() {
+  loading = fetchTimeline();
+  loading.catch(() => {});
 }
 
 /** Begin (again): the session, the frame, then the stream. */
@@ -286,7 +347,7 @@ export async function start() {
     takeToken();
     const frozen = document.getElementById("frozen");
     state.source = frozen ? new Frozen(frozen.textContent) : new Server();
-    addEventListener("hashchange", readRoute);
+    addEventListener("hashchange", onAddress);
   }
   try {
     state.session = await api("session").catch(() => null);
@@ -387,15 +448,24 @@ export function scrub(version) {
 
 let looking = 0;
 
+function unkept(version) {
+  return [`version ${version} is not kept any more`, "go back to now, and choose another moment", 410];
+}
+
 async function lookAt(version) {
   const mine = ++looking;
   state.at = version;
   if (version === null) {
-    state.frame = state.live;
+    state.frame = state.live || state.frame;
     emit("frame", null);
     return;
   }
   try {
+    // What is not kept any more is not asked for.
+    const line = await loadTimeline().catch(() => null);
+    if (mine !== looking) return;
+    const newest = Math.max(state.live?.version || 0, line ? lastVersion(line) : 0);
+    if (line && (version < line.first || version > newest)) throw new Problem(...unkept(version));
     const frame = await api(`frame?version=${version}`);
     if (mine !== looking) return; // somebody scrubbed on
     state.frame = frame;

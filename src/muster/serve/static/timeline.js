@@ -2,7 +2,7 @@
 import {look, swatch} from "./colours.js";
 import {decisionBox} from "./decision.js";
 import {clock, count, empty, h, later, plural, problem, replace} from "./dom.js";
-import {clusters, KINDS, stretches, ticks} from "./lanes.js";
+import {clusters, KINDS, stretches, ticks, wordOf} from "./lanes.js";
 import {hover, loadTimeline, matches, scrub, state} from "./state.js";
 import * as parts from "./parts.js";
 
@@ -67,10 +67,10 @@ function laneOf(key, lane, gang, {from, to, first, end, width, left}, chosen) {
   }
   const seenMarks = lane.marks.filter((mark) => Date.parse(mark.at) >= from && Date.parse(mark.at) <= to);
   for (const {x, mark, marks} of clusters(seenMarks, place, 13)) {
-    const [sign, word] = KINDS[mark.kind] || ["•", mark.kind];
+    const sign = KINDS[mark.kind]?.[0] || "•";
     const said = marks
       .slice(-8)
-      .map((one) => `${clock(one.at)} ${one.text || KINDS[one.kind]?.[1] || one.kind}`)
+      .map((one) => `${clock(one.at)} ${one.text || wordOf(one)}`)
       .join("\n");
     const button = h(
       "button",
@@ -79,7 +79,7 @@ function laneOf(key, lane, gang, {from, to, first, end, width, left}, chosen) {
         tabindex: "-1",
         class: `mark k-${KINDS[mark.kind] ? mark.kind : "other"}${marks.length > 1 ? " several" : ""}`,
         title: said,
-        "aria-label": `${word}: ${mark.text || ""}`,
+        "aria-label": `${wordOf(mark)}: ${mark.text || ""}`,
         "data-testid": "mark",
         "data-kind": mark.kind,
         "data-version": String(mark.version),
@@ -242,7 +242,8 @@ class Timeline {
         "trouble",
         problem(this.trouble, () => this.load()),
       );
-    if (!timeline || !state.frame) return;
+    if (!timeline) return this.load();
+    if (!state.frame) return;
     const all = Object.entries(timeline.lanes);
     if (!all.length) return this.say("none", nothingYet());
     this.say("", null);

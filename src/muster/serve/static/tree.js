@@ -18,8 +18,8 @@ function chipsOf(node, below, tree) {
   }
   if (node.floor) chip("", `${plural(node.floor, "pod")} needed in all`);
   if (node.required) {
-    const where = node.domain ? ["in ", parts.named(node.domain)] : `one ${node.required} required`;
-    chip(node.domain ? "good" : "", h("b", {title: `one ${node.required} is required`}, "▣"), " ", where);
+    const where = node.domain ? [": in ", parts.named(node.domain)] : "";
+    chip(node.domain ? "good" : "", h("b", {"aria-hidden": "true"}, "▣"), ` one ${node.required} required`, where);
   }
   if (node.preferred) {
     const met = {true: ["✓", "good", "met"], false: ["✗", "warn", "not met"]}[node.preferredMet] || [
@@ -38,7 +38,7 @@ function chipsOf(node, below, tree) {
 }
 
 /** One row: sign, name, core, bar, numbers; below it the topology and what is wrong. */
-function rowOf(gang, row, {below, minimum, twisty}) {
+function rowOf(gang, row, {below, twisty}) {
   const node = gang.tree[row];
   const name = row === 0 ? gang.name : node.name;
   const sign = node.satisfied ? "✓" : "✗";
@@ -62,8 +62,8 @@ function rowOf(gang, row, {below, minimum, twisty}) {
       badge,
       optional,
       h("span", {class: "gap"}),
-      parts.podsBar(node, minimum[row]),
-      parts.podsNumbers(node, minimum[row]),
+      parts.podsBar(node),
+      parts.podsNumbers(node),
     ),
     chipsOf(node, below[row], gang.tree),
     reasons.map((one) =>
@@ -87,14 +87,13 @@ class Tree {
   constructor(gang, folds, changed) {
     Object.assign(this, {gang, folds, changed, nodes: gang.tree, rows: []});
     this.below = parts.childrenOf(this.nodes);
-    this.minimum = parts.minimumPods(this.nodes);
     this.big = this.nodes.length > BIG;
   }
 
   draw() {
     const label = `Tree of ${this.gang.namespace}/${this.gang.name}`;
     const top = h("ul", {class: "tree", role: "tree", "aria-label": label}, this.item(0, 0, 0, 1));
-    top.style.setProperty("--digits", parts.digits(this.nodes[0].total, this.minimum[0]));
+    top.style.setProperty("--digits", parts.digits(this.nodes[0].total, this.nodes[0].minimumPods));
     top.addEventListener("keydown", (event) => this.onKey(event));
     top.addEventListener("click", (event) => {
       const found = this.rows.find((one) => one.element === event.target.closest("[role=treeitem]"));
@@ -120,7 +119,7 @@ class Tree {
     const twisty =
       kids.length > 0 && h("span", {class: "twisty", "aria-hidden": "true", onclick: toggle}, closed ? "▸" : "▾");
     const state_ = node.satisfied ? "satisfied" : "below its minimum";
-    const pods = `${count(node.have)} of ${plural(node.total, "pod")}, ${count(this.minimum[row])} needed`;
+    const pods = `${count(node.have)} of ${plural(node.total, "pod")}, ${count(node.minimumPods)} needed`;
     const said = {
       role: "treeitem",
       class: node.optional ? "optional" : "",
@@ -131,7 +130,7 @@ class Tree {
       "aria-expanded": kids.length ? String(!closed) : null,
       "aria-label": `${node.name || this.gang.name}, ${state_}, ${pods}`,
     };
-    const element = h("li", said, rowOf(this.gang, row, {below: this.below, minimum: this.minimum, twisty}));
+    const element = h("li", said, rowOf(this.gang, row, {below: this.below, twisty}));
     this.rows.push({row, element, kids, closed, toggle});
     if (kids.length && !closed) element.append(this.group(row, kids, depth));
     return element;

@@ -22,22 +22,29 @@ function levelOf(frame) {
   return null;
 }
 
+/** Where an example belongs: who may not see everything is sure to see the namespaces of gangs that are shown. */
+function spaceOf(frame, session) {
+  const spaces = session?.mode === "cluster" ? Object.values(frame.gangs).map((gang) => gang.namespace) : [];
+  const home = session?.namespace || "default";
+  return spaces.length && !spaces.includes(home) ? spaces[0] : home;
+}
+
 /** A manifest for this cluster: a few pods of one unit each, in one domain, in the first queue that takes gangs. */
-function example() {
-  const {frame} = state;
+export function example(frame, session) {
   const request = JSON.stringify({[frame.unit?.resource || "cpu"]: 1});
   const level = levelOf(frame);
   const queues = Object.entries(frame.queues || {});
   const leaf = queues.find(([name, one]) => !one.problem && !queues.some(([, other]) => other.parent === name));
   const more = [leaf && `queue: ${JSON.stringify(leaf[0])}`, level && `topologyConstraint: ${JSON.stringify(level)}`];
+  const scheduler = JSON.stringify(session?.schedulerName || "kai-scheduler");
   const spec = ["minMember: 8", ...more.filter(Boolean)].map((line) => `  ${line}\n`).join("");
   const pods = Array.from({length: 8}, (_, at) => [
     `  - metadata: {name: what-if-${at}, annotations: {pod-group-name: what-if}}\n`,
-    `    spec: {schedulerName: kai-scheduler, containers: [{name: main, resources: {requests: ${request}}}]}\n`,
+    `    spec: {schedulerName: ${scheduler}, containers: [{name: main, resources: {requests: ${request}}}]}\n`,
   ]);
   return `apiVersion: scheduling.run.ai/v2alpha2
 kind: PodGroup
-metadata: {name: what-if, namespace: default}
+metadata: {name: what-if, namespace: ${JSON.stringify(spaceOf(frame, session))}}
 spec:
 ${spec}---
 apiVersion: v1
@@ -181,7 +188,10 @@ class WhatIf {
     });
     this.busy = h("span", {class: "dim", role: "status", hidden: true}, "asking …");
     this.result = h("div", {class: "what-out"});
-    const buttons = [button("Example", () => this.fill(example())), button("File …", () => this.pick.click())];
+    const buttons = [
+      button("Example", () => this.fill(example(state.frame, state.session))),
+      button("File …", () => this.pick.click()),
+    ];
     this.form = h(
       "div",
       {class: "what-form"},

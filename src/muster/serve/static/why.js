@@ -274,7 +274,8 @@ class Why {
     const line = found.command
       ? [h("p", {class: "dim small"}, "The same on the command line:"), command(found.command)]
       : null;
-    replace(this.body, drawWhy(found), line ? h("footer", {}, line) : null);
+    const planned = parts.chosenGang()?.state === "fits";
+    replace(this.body, drawWhy(found, {planned}), line ? h("footer", {}, line) : null);
     this.shown = key;
     this.told = text;
   }

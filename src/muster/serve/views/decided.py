@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterator
 
 from muster.decisions.explanation import message_of
-from muster.decisions.losses import Loss, losses, why_evicted
+from muster.decisions.losses import Loss, evictions_of, losses, why_evicted
 from muster.decisions.plan import Bind, Nominate, decide
 from muster.decisions.words import foremost
 from muster.plan.outcome import Plan
 from muster.serve.views.gangs import Document
 from muster.serve.views.scene import Scene
-from muster.serve.views.seeing import Discreet, Rights, hidden_in
+from muster.serve.views.seeing import Rights, answer_seen_by, hidden_of
 from muster.serve.views.timeline import SOMEBODY
 from muster.snapshot.arrays import Gang, Key
 
@@ -23,18 +23,17 @@ def decided(scene: Scene, gang: str, marked: Collection[str], rights: Rights) ->
     seen = [one for one in lost if rights.sees_key(one.loser)]
     concerned = {gang} if gang else {*marked, *(owner[one.namespace, one.pod] for one in wanted)}
     unseen = sum(len(one.pods) for one in lost) - sum(len(one.pods) for one in seen)
-    return {
-        "bindings": [
-            _place(one, owner, rights) for one in wanted if isinstance(one, Bind) and rights.sees(one.namespace)
-        ],
+    found: Document = {
+        "bindings": [_place(one, owner) for one in wanted if isinstance(one, Bind) and rights.sees(one.namespace)],
         "nominations": [
-            _place(one, owner, rights) for one in wanted if isinstance(one, Nominate) and rights.sees(one.namespace)
+            _place(one, owner) for one in wanted if isinstance(one, Nominate) and rights.sees(one.namespace)
         ],
         "evictions": [document for loss in seen for document in _evictions(loss, rights)],
-        "words": list(_words(scene, {name for name in concerned if rights.sees_key(name)}, rights)),
+        "words": list(_words(scene, {name for name in concerned if rights.sees_key(name)})),
         # Pods of gangs that the caller may not see go too.
         **({"unseen": unseen} if unseen else {}),
     }
+    return answer_seen_by(found, hidden_of(plan.snapshot, rights))
 
 
 def _owners(plan: Plan) -> dict[Key, str]:
@@ -50,34 +49,25 @@ def _owners(plan: Plan) -> dict[Key, str]:
     return found
 
 
-def _place(one: Bind | Nominate, owner: dict[Key, str], rights: Rights) -> Document:
-    node = one.node if rights.nodes else ""
-    return {**one._asdict(), "node": node, "gang": owner[one.namespace, one.pod]}
+def _place(one: Bind | Nominate, owner: dict[Key, str]) -> Document:
+    return {**one._asdict(), "gang": owner[one.namespace, one.pod]}
 
 
 def _evictions(loss: Loss, rights: Rights) -> Iterator[Document]:
     known = loss.winner is None or rights.sees_key(loss.winner)
     told = loss if known else loss._replace(winner=SOMEBODY)
-    for pod in loss.pods:
-        yield {
-            "namespace": loss.loser.partition("/")[0],
-            "pod": pod,
-            "gang": loss.loser,
-            "action": loss.action,
-            "for": loss.winner if known else None,
-            "why": why_evicted(told),
-        }
+    for document in evictions_of(loss if known else loss._replace(winner=None)):
+        yield {**document, "why": why_evicted(told)}
 
 
-def _words(scene: Scene, names: Collection[str], rights: Rights) -> Iterator[Document]:
+def _words(scene: Scene, names: Collection[str]) -> Iterator[Document]:
     plan = scene.plan
-    said = Discreet(hidden_in([f"{gang.key[0]}/" for gang in plan.snapshot.gangs], rights))
     new: dict[int, int] = {}
     for placement in plan.placements:
         new[placement.gang] = new.get(placement.gang, 0) + len(placement.pods)
     for number, gang in enumerate(plan.snapshot.gangs):
         if "/".join(gang.key) in names:
-            yield said.of(_word(gang, number, plan, new.get(number, 0), sent=bool(scene.decision)))
+            yield _word(gang, number, plan, new.get(number, 0), sent=bool(scene.decision))
 
 
 def _word(gang: Gang, number: int, plan: Plan, new: int, *, sent: bool) -> Document:

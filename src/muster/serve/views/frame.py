@@ -16,6 +16,7 @@ from muster.decisions.amounts import moment
 from muster.plan.outcome import Plan
 from muster.serve.views import nodes as view_nodes
 from muster.serve.views.gangs import (
+    FITS,
     HELD,
     IDLE,
     PARTIAL,
@@ -187,7 +188,7 @@ def counts_of(gangs: Mapping[str, Document]) -> Document:
     return {
         "gangs": len(gangs),
         "running": states[RUNNING] + states[PARTIAL],
-        "pending": states[PENDING] + states[HELD],
+        "pending": states[PENDING] + states[HELD] + states[FITS],
     }
 
 

@@ -18,9 +18,12 @@ from muster.snapshot.arrays import NOBODY, Gang, Hold, Key, Snapshot
 from muster.snapshot.queues import CHARGES
 
 Document = dict[str, Any]
-# Whether a pod is needed for the minimum; how far it is on its way.
-CORE, SURPLUS, BINDING, NOMINATED, LEAVING = "core", "surplus", "binding", "nominated", "leaving"
-RUNNING, PARTIAL, PENDING, HELD, GOING, FINISHED = "running", "partial", "pending", "held", "leaving", "finished"
+# Of a pod: whether it is needed for the minimum, or how far it is on its way.
+CORE, SURPLUS, BINDING, NOMINATED = "core", "surplus", "binding", "nominated"
+# Of a gang, in one word.
+RUNNING, PARTIAL, PENDING, HELD, FITS, FINISHED = "running", "partial", "pending", "held", "fits", "finished"
+# Of both: a gang is leaving when all of its pods are.
+LEAVING = "leaving"
 
 
 class Deeds(NamedTuple):
@@ -131,7 +134,7 @@ def entry_of(gang: Gang, outcome: Outcome, deeds: Deeds, place: int, around: Sur
         "created": moment(gang.created_ns) if gang.created_ns else None,
         "verdict": outcome.verdict.value,
         "satisfied": outcome.satisfied,
-        "state": _state(gang, outcome, crew.pods),
+        "state": _state(gang, outcome, deeds, crew.pods),
         "reason": first.reason.code if first is not None else None,
         "message": message_of(gang, outcome, around.snapshot, new, sent=deeds.acts),
         "position": place or None,
@@ -151,15 +154,18 @@ def in_place(entry: Entry, place: int) -> Entry:
     return entry._replace(document={**entry.document, "position": place or None})
 
 
-def _state(gang: Gang, outcome: Outcome, pods: Sequence[Sequence[Any]]) -> str:
+def _state(gang: Gang, outcome: Outcome, deeds: Deeds, pods: Sequence[Sequence[Any]]) -> str:
     """In one word."""
     if is_completed(gang, outcome):
         return FINISHED
+    if outcome.satisfied and deeds.placements and not deeds.acts and not gang.satisfied[0]:
+        # It would have its minimum, if somebody bound its pods.
+        return FITS
     if outcome.satisfied:
         return PARTIAL if outcome.rows[0].pending else RUNNING
     states = {pod[4] for pod in pods}
     if LEAVING in states and states <= {LEAVING, NOMINATED}:
-        return GOING
+        return LEAVING
     return HELD if outcome.verdict is Verdict.HELD else PENDING
 
 
@@ -244,7 +250,7 @@ class _Crew:
 def _tree(gang: Gang, outcome: Outcome, around: Surroundings) -> Iterator[Document]:
     """One per tree node, parents before their children; counts as `muster explain -o json` has them."""
     snapshot, nodes = around.snapshot, gang.tree.nodes
-    reasons = reasons_of_rows(gang, outcome, snapshot)
+    reasons = reasons_of_rows(gang, outcome, snapshot, sent=bool(around.scene.decision))
     held = {hold.row: hold for hold in gang.holds if not hold.beside}
     for row, (node, counts, is_core) in enumerate(
         zip(nodes, outcome.rows, core_rows(gang, outcome), strict=True),
@@ -255,6 +261,7 @@ def _tree(gang: Gang, outcome: Outcome, around: Surroundings) -> Iterator[Docume
             "parent": node.parent,
             "minimum": node.minimum,
             "of": "subGroups" if node.children else "pods",
+            "minimumPods": gang.minimum_pods[row],
             "have": counts.placed,
             "pending": counts.pending,
             "total": counts.total,

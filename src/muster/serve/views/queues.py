@@ -1,7 +1,6 @@
 """The queues as the page shows them: what each has, is due and may have, core and surplus apart, and who waits."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from muster.api.tree import NONE
 from muster.decisions import queues
@@ -9,10 +8,8 @@ from muster.decisions.amounts import in_queue_units
 from muster.decisions.queues import Share
 from muster.decisions.words import queue_in_words
 from muster.plan.outcome import Plan
-from muster.serve.views.gangs import NO_SURPLUS, Entry
+from muster.serve.views.gangs import NO_SURPLUS, Document, Entry
 from muster.snapshot.queues import CHARGES
-
-Document = dict[str, Any]
 
 
 def queue_documents(plan: Plan, lines: Mapping[str, Sequence[int]], entries: Iterable[Entry]) -> dict[str, Document]:
@@ -23,7 +20,9 @@ def queue_documents(plan: Plan, lines: Mapping[str, Sequence[int]], entries: Ite
     tree, gangs = plan.snapshot.queues, plan.snapshot.gangs
     told = queues.are_told(plan)
     shares = {found[0].queue: found for found in queues.shares(plan) if found} if told else {}
-    surplus = _surplus(plan, entries) if told else []
+    crowd = [entry for entry in entries if entry.surplus is not NO_SURPLUS] if told else []
+    surplus = _surplus(plan, crowd)
+    firm = _surplus(plan, (entry for entry in crowd if entry.gang.is_firm))
     found: dict[str, Document] = {}
     for row, depth in queues.in_order(tree):
         name, parent = tree.names[row], tree.parent_of[row]
@@ -32,7 +31,7 @@ def queue_documents(plan: Plan, lines: Mapping[str, Sequence[int]], entries: Ite
             "depth": depth,
             "order": len(found),
             "problem": "",
-            "shares": [_share(one, surplus[row][one.charge]) for one in shares.get(name, ())],
+            "shares": [_share(one, surplus[row][one.charge], firm[row][one.charge]) for one in shares.get(name, ())],
             "waiting": ["/".join(gangs[number].key) for number in lines.get(name, ())],
         }
     for name, problem in sorted(tree.cut_off.items()):
@@ -47,8 +46,6 @@ def _surplus(plan: Plan, entries: Iterable[Entry]) -> list[list[int]]:
     tree = plan.snapshot.queues
     found = [[0] * len(CHARGES) for _ in tree.names]
     for entry in entries:
-        if entry.surplus is NO_SURPLUS:
-            continue
         row = tree.row_of.get(entry.gang.queue, NONE)
         if row != NONE:
             for at in tree.paths[row]:
@@ -56,12 +53,16 @@ def _surplus(plan: Plan, entries: Iterable[Entry]) -> list[list[int]]:
     return found
 
 
-def _share(one: Share, surplus: int) -> Document:
-    """One charge of a queue, in the units of a Queue; null for no end."""
+def _share(one: Share, surplus: int, firm: int) -> Document:
+    """One charge of a queue, in the units of a Queue; null for no end. Of its surplus `firm` is not preemptible.
+
+    What is allocated has its place; what is awaited comes on top of it.
+    """
     amounts = {
         "allocated": one.allocated,
         "nonPreemptible": one.non_preemptible,
         "surplus": surplus,
+        "surplusNonPreemptible": firm,
         "awaited": one.awaited,
         "requested": one.requested,
         "fairShare": one.fair_share,

@@ -1,16 +1,19 @@
 """What the page is told after a cycle: the plan, and the little of the world that a plan does not know. A value.
 
-It is taken right after the cycle, before anything else is seen, so that plan and world speak of the same moment.
+It is taken right after the cycle, before anything else is seen: the world is the one of the plan, and what the cycle
+sent counts as done in it.
 """
 
 import shlex
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL, Node
 from muster.api.tree import NONE
-from muster.plan.outcome import Plan
+from muster.plan.outcome import Code, Eviction, Outcome, Outcomes, Plan
+from muster.plan.tally import outcome_of_untried
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.queues import CHARGES, charge_of
 from muster.snapshot.requests import Request
@@ -24,6 +27,8 @@ Numbers = Sequence[int | None]
 READY, CORDONED, NOT_READY = "ready", "cordoned", "notReady"
 _GPU = CHARGES.index("gpu")
 _CPU = "cpu"
+# How little a device says that is no GPU, nor asked for, nor the unit so far.
+_UNASKED = 3
 
 
 class NodeFacts(NamedTuple):
@@ -55,13 +60,13 @@ class Scene(NamedTuple):
     """A cycle as the page shows it. Amounts are those of the unit, per node, in base units."""
 
     plan: Plan
-    # The name of the decision; empty when nobody acts on the plan.
+    # The name of the decision; empty when nobody acts on the plan. With a name, evictions are those that were ordered.
     decision: str
     nodes: Mapping[str, NodeFacts]
     unit: Unit
     slots: Amounts
     free: Amounts
-    # Per gang that has any: the pods for which a write is on its way, by name.
+    # Per gang that has any: the pods that are being bound, by name.
     flying: Mapping[Key, frozenset[str]]
     # Per gang that has any: the pods that terminate. No plan knows their names.
     leaving: Mapping[Key, tuple[Leaver, ...]]
@@ -75,19 +80,28 @@ class Scene(NamedTuple):
 
 
 def scene_of(
-    plan: Plan, world: World, *, decision: str = "", flying: Collection[Key] = (), before: Scene | None = None
+    plan: Plan,
+    world: World,
+    *,
+    decision: str = "",
+    flying: Collection[Key] = (),
+    going: Collection[Key] | None = None,
+    before: Scene | None = None,
 ) -> Scene:
-    """The scene after a cycle. `flying` are pods for which writes are on their way.
+    """The scene after a cycle. `flying` are pods that are being bound, `going` those that were told to go; None: all
+    that the plan evicts.
 
     What is as it was in the scene `before` is taken from there.
     """
     snapshot = plan.snapshot
+    if going is not None:
+        plan = as_ordered(plan, going)
     if before is not None and before.plan.snapshot.nodes is snapshot.nodes:
         nodes, rows = before.nodes, before.rows
     else:
         nodes = {name: _facts_of(world.nodes[name]) for name in snapshot.nodes}
         rows = world.room.rows(snapshot.nodes)
-    unit = _unit(world, rows)
+    unit = _unit(world, rows, snapshot.resources, before.unit if before is not None else None)
     slots, free = _room(unit, snapshot, world, rows)
     return Scene(
         plan,
@@ -102,6 +116,37 @@ def scene_of(
     )
 
 
+def as_ordered(plan: Plan, going: Collection[Key]) -> Plan:
+    """The plan without evictions of pods that were not told to go. Pods of one gang go together, or none of them."""
+    snapshot = plan.snapshot
+    ordered = tuple(one for one in plan.evictions if _pod_of(one, snapshot) in going)
+    spared = {one.gang for one in plan.evictions} - {one.gang for one in ordered}
+    if not spared:
+        return plan
+    known = {number: _unharmed(plan, number) for number in spared}
+    tried = {number: known.get(number, one) for number, one in plan.outcomes.tried.items()}
+    outcomes = Outcomes(len(snapshot.gangs), tried, lambda number: known.get(number) or plan.outcomes[number])
+    return replace(plan, evictions=ordered, outcomes=outcomes)
+
+
+def _pod_of(eviction: Eviction, snapshot: Snapshot) -> Key:
+    gang = snapshot.gangs[eviction.gang]
+    return gang.key[0], gang.placed[eviction.leaf].pods[eviction.pod]
+
+
+def _unharmed(plan: Plan, number: int) -> Outcome:
+    """What there is to say of a gang that loses nothing after all."""
+    gang, told = plan.snapshot.gangs[number], plan.outcomes[number]
+    if any(one.gang == number for one in plan.placements):
+        # What is found for it stands; how many it is then is counted in the next cycle.
+        return replace(told, reasons=tuple(one for one in told.reasons if one.code != Code.EVICTED))
+    found = outcome_of_untried(gang, plan.snapshot)
+    pairs = zip(found.rows, told.rows, strict=True)
+    rows = tuple(row._replace(stale_since_ns=then.stale_since_ns) for row, then in pairs)
+    reasons = tuple(one for one in found.reasons if one.code != Code.NOT_TRIED)
+    return replace(found, rows=rows, reasons=reasons)
+
+
 def _facts_of(node: Node) -> NodeFacts:
     if not is_ready(node):
         told = next(one for one in node.status.conditions if one.type == "Ready" and one.status != "True")
@@ -111,23 +156,33 @@ def _facts_of(node: Node) -> NodeFacts:
     return NodeFacts(READY, "")
 
 
-def _unit(world: World, rows: Rows) -> Unit:
-    """The device that most nodes have, GPUs of all makers alike and before other devices; CPU where nobody has any."""
+def _unit(world: World, rows: Rows, asked: Collection[str], before: Unit | None) -> Unit:
+    """GPUs, of all makers alike; where nobody has any, the device that most nodes have of those that are `asked` for,
+    or that was the unit before; else CPU. Device plugins count much that is no place for a pod: what no gang ever asks
+    for says nothing.
+    """
     # Only such names may be devices.
     devices = [resource for resource in world.room.resources if "/" in resource]
     table = world.room.table(ALLOCATABLE, rows, devices)
     counts = [int((table[:, column] > 0).sum()) for column in range(len(devices))]
-    ranked = sorted(
-        (charge_of(resource) != _GPU, -nodes, resource)
-        for resource, nodes in zip(devices, counts, strict=True)
-        if nodes
-    )
-    if not ranked:
+    there = {resource: nodes for resource, nodes in zip(devices, counts, strict=True) if nodes}
+    was = before.resource if before is not None else ""
+    ranks = {resource: _rank(resource, asked, was) for resource in there}
+    found = [resource for resource in there if ranks[resource] < _UNASKED]
+    if not found:
         return Unit(_CPU, "CPU", (_CPU,), 1000)
-    first = ranked[0][2]
+    first = min(found, key=lambda resource: (ranks[resource], -there[resource], resource))
     if charge_of(first) == _GPU:
         return Unit(first, "GPU", tuple(resource for resource in devices if charge_of(resource) == _GPU))
     return Unit(first, first.rpartition("/")[2], (first,))
+
+
+def _rank(resource: str, asked: Collection[str], was: str) -> int:
+    if charge_of(resource) == _GPU:
+        return 0
+    if resource in asked:
+        return 1
+    return 2 if resource == was else _UNASKED
 
 
 def _room(unit: Unit, snapshot: Snapshot, world: World, rows: Rows) -> tuple[Amounts, Amounts]:

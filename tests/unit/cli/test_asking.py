@@ -1,0 +1,64 @@
+"""What the page asks: the same words as the frame beside it, and what a manifest would mean for others."""
+
+import pytest
+
+from muster.cli.asking import Asking
+from muster.config import Config
+from muster.serve.views.frame import frame_of
+from small_cluster import gang, node, pod
+from unit.serve.scenes import HERE, Stage
+
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+COMING = b"""
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: top}
+spec: {minMember: 1, priorityClassName: high}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: top-0, annotations: {pod-group-name: top}}
+spec:
+  schedulerName: kai-scheduler
+  priorityClassName: high
+  containers: [{resources: {requests: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def asking(stage, **more):
+    return Asking(Config(), stage.world, **more)
+
+
+@pytest.mark.parametrize("decision", ["d", ""])
+def test_the_explanation_says_what_the_frame_says(decision):
+    """Whether somebody acts on the plan, or it was only asked."""
+    stage = Stage(node("n", 4), gang(minMember=2), pod("g-0"), pod("g-1"))
+    scene = stage.cycle(decision=decision)
+    shown = frame_of(scene, HERE)["gangs"]["default/g"]["message"]
+    said = asking(stage).explanation("default/g", scene, now=True)()
+    assert said["message"] == shown
+    assert ("being bound" in said["message"]) is bool(decision)
+
+
+def test_who_would_go_is_told_pod_by_pod():
+    stage = Stage(node("n", 2), HIGH, gang("low"), *(pod(f"low-{i}", "low", nodeName="n") for i in range(2)))
+    stage.cycle()
+    found = asking(stage).what_if(COMING)()
+    (victim,) = found["victims"]
+    assert victim == {
+        "namespace": "default",
+        "gang": "default/low",
+        "pod": victim["pod"],
+        "node": "n",
+        "action": "preempt",
+        "for": "default/top",
+    }
+    assert victim["pod"] in ("low-0", "low-1")
+
+
+def test_it_says_where_an_example_belongs():
+    """The namespace of what names none, and the name by which pods are muster's."""
+    stage, config = Stage(), Config(scheduler_names=["muster", "kai-scheduler"])
+    assert (asking(stage).home, asking(stage).scheduler) == ("default", "kai-scheduler")
+    here = Asking(config, stage.world, home="mine")
+    assert (here.home, here.scheduler) == ("mine", "muster")

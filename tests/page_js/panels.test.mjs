@@ -145,12 +145,14 @@ test("a gang that is held in another topology has nodes here, and no domains", (
     const nothing = () => {};
     const painter = {
       ...{pen, width: 100, height: 100, colours: {gang: []}, clear: nothing, tooSmall: () => false},
-      ...{visible: () => true, slotsArea: () => ({detailed: false}), run: nothing, labels: nothing, repaintHeader: nothing},
+      ...{visible: () => true, slotsArea: () => ({detailed: false})},
+      ...{run: nothing, labels: nothing, repaintHeader: nothing},
       rect: (one) => (asked.add(one.name), {x: 0, y: 0, w: 80, h: 80}),
     };
     const gang = {tree: [{topology, domain: "pdu-0"}]};
     const index = {nodesOf: new Map([["default/a", new Set(["n"])]]), box: new Map([["n", box]])};
-    painter.index = {...index, frame: {nodes: {n: {slots: 8}}, gangs: {"default/a": gang}}, runs: () => ({runs: []})};
+    const frame = {nodes: {n: {slots: 8}}, gangs: {"default/a": gang}};
+    painter.index = {...index, frame, runs: () => ({runs: []})};
     const what = {lit: new Set(["default/a"]), found: new Set(), near: [], faint: null, ghost: null};
     paintOver(painter, null, {topology: "dc", boxes: new Map([["rack-2", rack]])}, what);
     return asked;

@@ -255,8 +255,8 @@ class Evictions:
         """Whether it would be below the minimum that it had when it was last met: a spec that asks for more is none.
 
         Who loses a pod while it is below such a minimum has lost something, too. What no status has ever called
-        satisfied was never placed as far as anybody can know, and is a loss. So is what went while the gang was invalid:
-        its status stood still.
+        satisfied was never placed as far as anybody can know, and is a loss. So is what went while the gang was
+        invalid: its status stood still.
         """
         name, was_told = _name_of(group, row), False
         has = self._below(group, name, decision, decision.at_s)

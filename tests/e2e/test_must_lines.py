@@ -175,7 +175,7 @@ def test_no_invalid_example_gets_in_or_it_is_told_and_costs_nobody_anything(plan
         assert any(path in told["message"] for severity, path, _ in SAID[name] if severity == "error"), told
     wait_until(lambda: shown(world)["two-levels"].get("phase") == "Scheduled", 30, "the valid gang")
     wait_until(lambda: world.recorder.calm_s >= CALM_S, 30, "calm")
-    assert sorted(pod[1] for pod, _ in world.recorder.bound) == sorted(one["metadata"]["name"] for one in good)
+    assert sorted(one.pod[1] for one in world.recorder.bound) == sorted(one["metadata"]["name"] for one in good)
 
 
 def test_what_migrate_makes_of_older_forms_is_taken_and_scheduled(world, tmp_path):
@@ -257,7 +257,8 @@ def grouped(world: World, workload: Workload, case: str) -> None:
         spec = {key: value for key, value in groups.get(name, {}).get("spec", {}).items() if key in wanted["spec"]}
         return spec == wanted["spec"] and all(places[one["name"]] == (name, one["subGroup"]) for one in said["pods"])
 
-    wait_until(is_so, 30, f"{name} as in {case}")
+    # A kind that was defined a moment ago is not looked for all the time.
+    wait_until(is_so, 90, f"{name} as in {case}")
     assert [one["metadata"]["name"] for one in world.objects("PodGroup")] == [name]
 
 

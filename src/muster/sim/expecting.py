@@ -94,7 +94,7 @@ class Moves:
             self.evicted.append(pod)
         node = _node(pod)
         if not gone and before is not None and before["metadata"]["uid"] == uid and node and not _node(before):
-            self.bound.append(Bound(key_of(pod), node, _gang_of(pod)))
+            self.bound.append(Bound(key_of(pod), node, gang_of(pod)))
 
 
 def _node(pod: Document) -> str:
@@ -162,7 +162,7 @@ class _Comparing:
             for one in seen.pods
             if (node := (one.get("status") or {}).get("nominatedNodeName")) and key_of(one) not in self._node_of
         }
-        self._gone = [(key_of(one), _gang_of(one)) for one in seen.evicted]
+        self._gone = [(key_of(one), gang_of(one)) for one in seen.evicted]
         # All that are there, or moved.
         self._pods = {*(key_of(one) for one in (*seen.pods, *seen.evicted)), *(one.pod for one in seen.bound)}
 
@@ -246,7 +246,7 @@ class _Comparing:
         wrong += _rows(rows, expected)
         for together in expected.together:
             wrong += self._together(key, together)
-        mine = [pod for pod in self._seen.pods if _gang_of(pod) == key]
+        mine = [pod for pod in self._seen.pods if gang_of(pod) == key]
         came = {one.pod for one in self._seen.bound if one.gang == key}
         wrong += _unlike("bindings", expected.bindings, len(came))
         wrong += _unlike("nominations", expected.nominations, sum(key_of(one) in self._promised for one in mine))
@@ -289,7 +289,7 @@ class _Comparing:
         return [] if len(set(every)) == 1 else [f"{leaves} lie in {_listed(sorted(set(every)))}"]
 
     def _of(self, gang: Key, leaf: str) -> list[Document]:
-        return [one for one in self._seen.pods if _gang_of(one) == gang and _labels(one).get(LEAF, "") == leaf]
+        return [one for one in self._seen.pods if gang_of(one) == gang and _labels(one).get(LEAF, "") == leaf]
 
 
 def _key(name: str) -> Key:
@@ -298,7 +298,8 @@ def _key(name: str) -> Key:
     return space or SPACE, rest
 
 
-def _gang_of(pod: Document) -> Key:
+def gang_of(pod: Document) -> Key:
+    """The gang that a pod names; one of no name when it names none."""
     annotations = pod["metadata"].get("annotations") or {}
     return key_of(pod)[0], annotations.get(GANG, "")
 

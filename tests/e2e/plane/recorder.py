@@ -10,9 +10,10 @@ import json
 import socket
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from e2e.plane.control_plane import ControlPlane
+from muster.sim.expecting import Bound, gang_of
 from oracle.problem import amount
 from scenarios.carry import first_name
 
@@ -23,13 +24,6 @@ OURS = "kai-scheduler"
 BY_TYPE = "application/strategic-merge-patch+json"
 # What the eviction API writes on a pod before it goes.
 _EVICTED = "EvictionByEvictionAPI"
-
-
-class Bound(NamedTuple):
-    """A pod came to a node."""
-
-    pod: Key
-    node: str
 
 
 class Recorder:
@@ -102,7 +96,7 @@ class Recorder:
             self.faults.append(f"{key[1]} of another scheduler was written to")
         node = pod["spec"].get("nodeName", "")
         if change == "MODIFIED" and node and not before["spec"].get("nodeName"):
-            self.bound.append(Bound(key, node))
+            self.bound.append(Bound(key, node, gang_of(pod)))
             self.faults += self._too_much_on(node)
             status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
             path = f"/api/v1/namespaces/{key[0]}/pods/{key[1]}/status"

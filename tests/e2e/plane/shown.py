@@ -31,7 +31,7 @@ class Shown:
         wrong = [*self._recorder.faults]
         documents = list(self._world.documents.values())
         alone = [one for one in documents if one["kind"] in ("Node", "Topology")]
-        came = {pod[1]: node for pod, node in self._recorder.bound}
+        came = {one.pod[1]: one.node for one in self._recorder.bound}
         gone = {key_of(pod)[1] for pod in self._recorder.evicted}
         wrong += [f"{name} is bound and evicted again" for name in sorted(gone & set(came))]
         twice = sorted({first_name(name)[0] for name in gone if first_name(name)[1] > 1})

@@ -110,7 +110,7 @@ class Stage:
 
     def bound(self, *names: str) -> None:
         nodes = {name: self.documents["Pod", name]["spec"]["nodeName"] for name in names}
-        self.recorder.bound = [Bound(("default", name), node) for name, node in nodes.items()]
+        self.recorder.bound = [Bound(("default", name), node, ("default", "g")) for name, node in nodes.items()]
 
 
 def racks(**more: Any) -> Objects:

@@ -172,7 +172,9 @@ class TestWithItsWebhook:
         wait_until(lambda: any(decision in one["note"] for one in events()), 10, "the event")
 
     def test_the_log_is_one_object_a_line(self, webhook):
-        assert len(webhook.lines()) == len(webhook.log().splitlines())
+        # The address of the page is no log: it has a token in it.
+        logged = [line for line in webhook.log().splitlines() if not line.startswith("The page: ")]
+        assert len(webhook.lines()) == len(logged)
         for line in webhook.lines():
             assert line["level"] in ("info", "warning", "error"), line
             datetime.fromisoformat(line["time"])

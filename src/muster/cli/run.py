@@ -181,11 +181,11 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
             answering = await serving.webhook(stack, options.webhook, options.namespace)
             beside += answering.beside
             ready.append(answering.check)
-        if options.page is not None:
-            await _show(stack, observed, config, options, log)
         if options.status is not None:
             await serving.status(stack, options.status, [Check("cycle", observed.stuck)], ready)
         place.greet()
+        if options.page is not None:
+            await _show(stack, observed, config, options, log)
         connection = place.client.connection
         where = {"server": connection.server, "context": connection.context}
         log.info("scheduling", **where, version=__version__, identity=process.identity)

@@ -3,7 +3,6 @@
 It neither waits nor writes. The loop does both, and so can a simulation.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
@@ -15,7 +14,6 @@ from muster.api.model import Metadata, Model
 from muster.api.podgroup import PodGroup, PodGroupStatus
 from muster.api.queue import Queue, QueueStatus
 from muster.api.topology import Topology
-from muster.api.tree import satisfied
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
@@ -196,29 +194,11 @@ class Scheduler:
         lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
         lap("plan")
-        self._mend()
         self._cycles += 1
         self.decision = f"{self._identity}-{self._cycles}"
         found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, self.decision)
         lap("orders")
         return self._without_flying(found)
-
-    def _mend(self) -> None:
-        """Of gangs that are not told anything while a write is under way: what has its minimum again, by pods that were
-        seen there. Its clock is over, though the status still has it.
-        """
-        assert self.plan is not None
-        snapshot, flying = self.plan.snapshot, frozenset(self.flights.binds())
-        for key in list(self.flights.gangs()):
-            at = bisect_left(snapshot.gangs, key, key=lambda gang: gang.key)
-            gang = snapshot.gangs[at] if at < len(snapshot.gangs) else None
-            if gang is None or gang.key != key or not any(one and one.stale_since_ns for one in gang.recorded):
-                continue
-            present = list(gang.present)
-            for leaf, placed in gang.placed.items():
-                present[leaf] -= sum((key[0], pod) in flying for pod in placed.pods)
-            rows = zip(gang.tree.nodes, gang.recorded, satisfied(gang.tree, present), strict=True)
-            self.world.mend(key, [node.name for node, known, met in rows if met and known and known.stale_since_ns])
 
     def _without_flying(self, found: Orders) -> Orders:
         """Without evictions of pods that are still on their way to a node, and of others that are only right with

@@ -137,8 +137,7 @@ class Builder:
         world = self._world
         members, resting = world.members.get(key, {}).values(), world.resting.get(key, "")
         try:
-            mended = world.mended.get(key, ())
-            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, resting, mended)
+            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, resting)
             # Asked of every gang in every cycle: found once, here.
             _ = gang.is_broken
         except Exception as defect:

@@ -1,6 +1,6 @@
 """A PodGroup and its pods become a Gang: one tree, holds by level number, pods by leaf, shape and what they do."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,17 +65,9 @@ class Surroundings:
 
 
 def gang_of(
-    key: Key,
-    group: PodGroup,
-    members: Iterable[PodFacts],
-    error: str,
-    around: Surroundings,
-    resting: str = "",
-    mended: Collection[str] = (),
+    key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, around: Surroundings, resting: str = ""
 ) -> Gang:
-    """The gang, with everything that keeps it from being tried. One that is `resting` failed to be bound; what is
-    `mended` of its tree was whole since the status was written.
-    """
+    """The gang, with everything that keeps it from being tried. One that is `resting` failed to be bound."""
     held: list[Issue] = [Issue(INVALID, 0, error)] if error else []
     if resting:
         held.append(Issue(BIND_BACKOFF, 0, resting))
@@ -113,7 +105,7 @@ def gang_of(
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
-        recorded=_recorded(group, tree, mended),
+        recorded=_recorded(group, tree),
         started_ns=since_epoch_ns(group.status.start_time),
         pending_since_ns=_pending_since(group, created_ns),
         preemption_delay_ns=max(0, _duration_ns(group.spec.preemption_delay, 0)),
@@ -153,17 +145,13 @@ def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:
     return tuple(node.name in named for node in tree.nodes)
 
 
-def _recorded(group: PodGroup, tree: Tree, mended: Collection[str]) -> tuple[Recorded | None, ...]:
-    """Every tree node as the status has it, but for clocks that are over."""
+def _recorded(group: PodGroup, tree: Tree) -> tuple[Recorded | None, ...]:
+    """Every tree node as the status has it."""
     if not group.status.sub_groups:
         return ()
     named = {
         one.name: Recorded(
-            one.satisfied,
-            one.minimum,
-            one.pods.placed,
-            one.pods.succeeded,
-            since_epoch_ns(one.stale_since) if one.name not in mended else 0,
+            one.satisfied, one.minimum, one.pods.placed, one.pods.succeeded, since_epoch_ns(one.stale_since)
         )
         for one in group.status.sub_groups
     }

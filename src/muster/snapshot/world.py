@@ -91,8 +91,6 @@ class World:
         self.invalid: dict[Key, str] = {}
         # Gangs that are not tried for a while, because binding them failed again and again; with the reason.
         self.resting: dict[Key, str] = {}
-        # Tree nodes, by gang and name, that were whole again since a status called them stale: its clock is over.
-        self.mended: dict[Key, frozenset[str]] = {}
         # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
         self.left_alone: set[Key] = set()
         self.unread: set[Key] = set()
@@ -115,7 +113,6 @@ class World:
             setattr(other, name, dict(getattr(self, name)))
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
         other.left_alone, other.unread, other.ported = set(self.left_alone), set(self.unread), dict(self.ported)
-        other.mended = dict(self.mended)
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
         other.room, other.queue_changes = self.room.copy(), self.queue_changes
         other.look_again()
@@ -149,13 +146,6 @@ class World:
             _keep(self.resting, gang, why, not why)
             self._changed.add(gang)
 
-    def mend(self, gang: Key, names: Collection[str]) -> None:
-        """These tree nodes are whole again, and the status could not say so yet."""
-        known = self.mended.get(gang, frozenset())
-        if not known.issuperset(names):
-            self.mended[gang] = known.union(names)
-            self._changed.add(gang)
-
     def leave_alone(self, pods: Iterable[Key]) -> None:
         """These pods, and no others, can't be evicted now."""
         alone = {pod for pod in pods if pod in self.pods}
@@ -186,8 +176,6 @@ class World:
             for facts in self.members.get(key, {}).values():
                 if facts.holds:
                     self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
-        if key in self.mended and (deleted or self.groups[key].status != group.status):
-            del self.mended[key]
         _keep(self.groups, key, group, deleted)
         _keep(self.invalid, key, error, deleted or not error)
         if turned and self.listener is not None:

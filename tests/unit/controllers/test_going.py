@@ -7,9 +7,8 @@ from msgspec import structs
 
 from muster.api.cluster import Pod
 from muster.api.kinds import Kind, kind_of, read_object
-from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
 from muster.controllers.scheduler import Scheduler
-from short_forms import BEGIN, documents_of, ns
+from short_forms import documents_of, ns
 from unit.controllers.playground import HIGH, LOST, Server, gang, is_whole, nodes, played, running, told, until
 from unit.kube.playing import refusal
 
@@ -191,33 +190,3 @@ def test_a_gang_gets_nobody_new_while_one_that_was_told_to_go_may_stay():
     assert scheduler.cycle(ns(1)).binds == ()
     scheduler.flights.answered(("default", "old"), pods["old"].metadata.uid, ns(1))
     assert [order.pod[1] for order in scheduler.cycle(ns(2)).binds] == ["new"]
-
-
-def test_a_clock_is_over_when_what_it_was_for_is_whole_again_also_while_nothing_can_be_told():
-    """Found by the simulation (seed 4828): a bind had no answer for long, so no status was written; and a child that
-    had been whole for half a minute was reaped at its next loss, by a clock of before.
-    """
-    scheduler = Scheduler()
-    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
-    things = {
-        "nodes": [{"name": "n", "gpus": 8}],
-        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
-        "pods": [
-            *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
-            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
-            {"gang": "g", "subGroup": "b", "name": "b-1"},
-        ],
-    }
-    seen = seen_by(scheduler, things)
-    group = scheduler.world.groups["default", "g"]
-    rows = [
-        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
-        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
-        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
-    ]
-    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
-    (bind,) = scheduler.cycle(ns(40)).binds
-    scheduler.sent([bind], ns(40))
-    scheduler.cycle(ns(41))
-    scheduler.see(seen["a-1"], deleted=True)
-    assert scheduler.cycle(ns(42)).evictions == ()

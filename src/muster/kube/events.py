@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from muster.errors import AlreadyExists, ApiError, NotFound
 from muster.kube.client import Client
 from muster.kube.clock import micro_time, within
+from muster.kube.remembering import remember
 from muster.kube.resources import EVENT
 
 NORMAL = "Normal"
@@ -122,7 +123,7 @@ class EventRecorder:
         """
         said = _Said(about, reason[:_MAX_WORD] or "Unknown", key)
         changed = self._current.get(about) != said
-        _remember(self._current, about, said, self._rates.remembered)
+        remember(self._current, about, said, self._rates.remembered)
         entry = self._entries.get(said)
         now = micro_time(self._clock.wall())
         if entry is None:
@@ -131,7 +132,7 @@ class EventRecorder:
         else:
             entry.count += 1
             entry.last = now
-        _remember(self._entries, said, entry, self._rates.remembered)
+        remember(self._entries, said, entry, self._rates.remembered)
         due = changed or self._clock.now_s() - entry.written_s >= self._rates.series_s
         if due and not entry.queued:
             self._enqueue(said, entry)
@@ -158,7 +159,7 @@ class EventRecorder:
             return
         now_s = self._clock.now_s()
         bucket = self._buckets.get(said.about) or _Bucket(self._rates, now_s)
-        _remember(self._buckets, said.about, bucket, self._rates.remembered)
+        remember(self._buckets, said.about, bucket, self._rates.remembered)
         if not bucket.take(now_s):
             self.dropped["rate"] += 1
             return
@@ -235,10 +236,3 @@ class EventRecorder:
         self._last_ns = max(self._last_ns + 1, int(self._clock.wall().timestamp() * 1e9))
         stem = re.sub(r"[^a-z0-9.-]", "-", about.name.lower())[:_MAX_NAME].strip("-.") or "event"
         return f"{stem}.{self._last_ns:x}"
-
-
-def _remember(memory: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    while len(memory) > most:
-        memory.popitem(last=False)

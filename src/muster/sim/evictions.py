@@ -43,11 +43,6 @@ class Decision(NamedTuple):
     # How much later than it happened the process may have seen something.
     lag_s: float = 0.0
 
-    @property
-    def uids(self) -> set[str]:
-        """All of them."""
-        return {uid for pods in self.pods.values() for uid in pods}
-
 
 class Evictions:
     """All evictions of a story."""

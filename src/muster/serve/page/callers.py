@@ -9,10 +9,11 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE, Kind
 from muster.kube.client import Client
+from muster.kube.remembering import remember
 from muster.kube.resources import Resource
 from muster.serve.views.seeing import Rights
 
@@ -28,8 +29,6 @@ MOST_CALLERS, MOST_STRANGERS = 256, 256
 MOST_NAMESPACES = 500
 # So many questions at a time, beside so many about tokens that were not known before.
 _AT_A_TIME, _AT_THE_DOOR = 8, 4
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -82,12 +81,12 @@ class ClusterCallers:
             user = await self._user(token)
         if user is None:
             self._known.pop(name, None)
-            _remember(self._strangers, name, now_s + KEEP_S, MOST_STRANGERS)
+            remember(self._strangers, name, now_s + KEEP_S, MOST_STRANGERS)
             return None
         caller = _Caller(now_s + KEEP_S, user)
         if found is not None:
             caller.seen, caller.unseen = found.seen, found.unseen
-        _remember(self._known, name, caller, MOST_CALLERS)
+        remember(self._known, name, caller, MOST_CALLERS)
         return caller
 
     async def _user(self, token: str) -> dict[str, Any] | None:
@@ -144,14 +143,6 @@ class ClusterCallers:
 
 def _about(kind: Kind, namespace: str) -> str:
     return f"{kind.plural}/{namespace}"
-
-
-def _remember(known: OrderedDict[bytes, T], name: bytes, what: T, most: int) -> None:
-    """The last ones of which something is known."""
-    known[name] = what
-    known.move_to_end(name)
-    while len(known) > most:
-        known.popitem(last=False)
 
 
 def _part(document: Any, name: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
 from muster.controllers.charging import overdrawn
+from muster.controllers.clocks import keep_clocks
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
@@ -193,6 +194,7 @@ class Scheduler:
         snapshot = self._builder.build(now_ns)
         lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
+        keep_clocks(self.plan, self.world, self.flights.binds(), self.flights.gangs())
         lap("plan")
         self._cycles += 1
         self.decision = f"{self._identity}-{self._cycles}"

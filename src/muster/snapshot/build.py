@@ -136,8 +136,9 @@ class Builder:
         """A defect of ours costs one gang its place in the plan, and is told; never the others."""
         world = self._world
         members, resting = world.members.get(key, {}).values(), world.resting.get(key, "")
+        better = world.recorded.get(key, {})
         try:
-            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, resting)
+            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, resting, better)
             # Asked of every gang in every cycle: found once, here.
             _ = gang.is_broken
         except Exception as defect:

@@ -23,6 +23,7 @@ from muster.snapshot.world import Key, PodFacts, State
 
 # From this priority on a gang is not preemptible, unless it says so.
 _FIRM = 100
+_NOTHING_BETTER: Mapping[str, Recorded] = {}
 # Stands for a gang whose SubGroups make no tree; it is held anyway.
 _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 
@@ -65,9 +66,17 @@ class Surroundings:
 
 
 def gang_of(
-    key: Key, group: PodGroup, members: Iterable[PodFacts], error: str, around: Surroundings, resting: str = ""
+    key: Key,
+    group: PodGroup,
+    members: Iterable[PodFacts],
+    error: str,
+    around: Surroundings,
+    resting: str = "",
+    better: Mapping[str, Recorded] = _NOTHING_BETTER,
 ) -> Gang:
-    """The gang, with everything that keeps it from being tried. One that is `resting` failed to be bound."""
+    """The gang, with everything that keeps it from being tried. One that is `resting` failed to be bound; `better` are
+    tree nodes, by name, of which more is known than the status says.
+    """
     held: list[Issue] = [Issue(INVALID, 0, error)] if error else []
     if resting:
         held.append(Issue(BIND_BACKOFF, 0, resting))
@@ -105,7 +114,7 @@ def gang_of(
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
-        recorded=_recorded(group, tree),
+        recorded=_recorded(group, tree, better),
         started_ns=since_epoch_ns(group.status.start_time),
         pending_since_ns=_pending_since(group, created_ns),
         preemption_delay_ns=max(0, _duration_ns(group.spec.preemption_delay, 0)),
@@ -145,8 +154,8 @@ def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:
     return tuple(node.name in named for node in tree.nodes)
 
 
-def _recorded(group: PodGroup, tree: Tree) -> tuple[Recorded | None, ...]:
-    """Every tree node as the status has it."""
+def _recorded(group: PodGroup, tree: Tree, better: Mapping[str, Recorded]) -> tuple[Recorded | None, ...]:
+    """Every tree node as the status has it, or would have it if it could be told."""
     if not group.status.sub_groups:
         return ()
     named = {
@@ -155,6 +164,7 @@ def _recorded(group: PodGroup, tree: Tree) -> tuple[Recorded | None, ...]:
         )
         for one in group.status.sub_groups
     }
+    named |= better
     return tuple(named.get(node.name) for node in tree.nodes)
 
 

@@ -1,7 +1,7 @@
 """The mirror of watched objects. `apply` takes one event and keeps what depends on it; nothing is ever recounted."""
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
@@ -13,6 +13,7 @@ from muster.api.quantity import base_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
+from muster.snapshot.arrays import Recorded
 from muster.snapshot.requests import LARGEST, PODS, Request, unsupported_annotations
 from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
 from muster.snapshot.selectors import is_ready
@@ -91,6 +92,8 @@ class World:
         self.invalid: dict[Key, str] = {}
         # Gangs that are not tried for a while, because binding them failed again and again; with the reason.
         self.resting: dict[Key, str] = {}
+        # Tree nodes, by gang and name, of which more is known than the gang's status says.
+        self.recorded: dict[Key, Mapping[str, Recorded]] = {}
         # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
         self.left_alone: set[Key] = set()
         self.unread: set[Key] = set()
@@ -112,6 +115,7 @@ class World:
         for name in ("nodes", "pods", "groups", "topologies", "queues", "invalid_queues", "priority_classes"):
             setattr(other, name, dict(getattr(self, name)))
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
+        other.recorded = dict(self.recorded)
         other.left_alone, other.unread, other.ported = set(self.left_alone), set(self.unread), dict(self.ported)
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
         other.room, other.queue_changes = self.room.copy(), self.queue_changes
@@ -144,6 +148,12 @@ class World:
         """The gang is left alone from now on; without a reason, it is tried again."""
         if self.resting.get(gang, "") != why:
             _keep(self.resting, gang, why, not why)
+            self._changed.add(gang)
+
+    def record(self, gang: Key, better: Mapping[str, Recorded]) -> None:
+        """What is known of tree nodes, by name, until the gang's status says it."""
+        if self.recorded.get(gang, {}) != better:
+            _keep(self.recorded, gang, better, not better)
             self._changed.add(gang)
 
     def leave_alone(self, pods: Iterable[Key]) -> None:

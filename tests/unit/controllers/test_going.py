@@ -7,8 +7,9 @@ from msgspec import structs
 
 from muster.api.cluster import Pod
 from muster.api.kinds import Kind, kind_of, read_object
+from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
 from muster.controllers.scheduler import Scheduler
-from short_forms import documents_of, ns
+from short_forms import BEGIN, documents_of, ns
 from unit.controllers.playground import HIGH, LOST, Server, gang, is_whole, nodes, played, running, told, until
 from unit.kube.playing import refusal
 
@@ -190,3 +191,75 @@ def test_a_gang_gets_nobody_new_while_one_that_was_told_to_go_may_stay():
     assert scheduler.cycle(ns(1)).binds == ()
     scheduler.flights.answered(("default", "old"), pods["old"].metadata.uid, ns(1))
     assert [order.pod[1] for order in scheduler.cycle(ns(2)).binds] == ["new"]
+
+
+def half_repaired():
+    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale; and
+    with a bind of child `b` that has no answer, so that nothing is told. With its pods.
+    """
+    scheduler = Scheduler()
+    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
+        "pods": [
+            *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
+            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
+            {"gang": "g", "subGroup": "b", "name": "b-1"},
+        ],
+    }
+    seen = seen_by(scheduler, things)
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    (bind,) = scheduler.cycle(ns(40)).binds
+    scheduler.sent([bind], ns(40))
+    scheduler.cycle(ns(41))
+    return scheduler, seen, bind
+
+
+def test_a_clock_is_over_when_what_it_was_for_is_whole_again_also_while_nothing_can_be_told():
+    """Found by the simulation (seed 4828): a bind had no answer for long, so no status was written; and a child that
+    had been whole for half a minute was reaped at its next loss, by a clock of before.
+    """
+    scheduler, seen, _ = half_repaired()
+    scheduler.see(seen["a-1"], deleted=True)
+    assert scheduler.cycle(ns(42)).evictions == ()
+
+
+def test_a_clock_that_began_anew_while_nothing_could_be_told_runs_on():
+    scheduler, seen, _ = half_repaired()
+    scheduler.see(seen["a-1"], deleted=True)
+    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+def test_what_was_known_better_than_the_status_is_forgotten_when_the_status_has_it():
+    scheduler, seen, bind = half_repaired()
+    assert ("default", "g") in scheduler.world.recorded
+    scheduler.bound(bind, ns(42))
+    scheduler.see(structs.replace(seen["b-1"], spec=structs.replace(seen["b-1"].spec, node_name="n")))
+    (told,) = scheduler.cycle(ns(43)).statuses
+    assert [row.stale_since for row in told.status.sub_groups] == [None, None, None]
+    scheduler.world.apply(structs.replace(scheduler.world.groups["default", "g"], status=told.status))
+    scheduler.cycle(ns(44))
+    assert scheduler.world.recorded == {}
+
+
+def test_a_child_that_lost_with_its_gang_has_a_clock_of_its_own_when_that_of_the_gang_is_over():
+    """Found by the simulation (seed 165): the gang was whole again by its other child while nothing could be told."""
+    scheduler, seen, _ = half_repaired()
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=False, minimum=1, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1)),
+        SubGroupStatus(name="b", satisfied=False, minimum=1),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    scheduler.see(seen["a-1"], deleted=True)
+    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]

@@ -1,0 +1,67 @@
+"""Clocks of staleness that are over, or began anew, while nothing can be told (SPEC §8).
+
+The status of a PodGroup is where clocks are kept, and it waits for the gang's own writes: one without an answer may
+keep it as it is for long. A tree node that was whole meanwhile must not go at its next loss by a clock of before. What
+is known better than the status has it is kept here, and only until the status has it too.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection
+
+from muster.api.tree import satisfied
+from muster.plan.outcome import Plan
+from muster.snapshot.arrays import Counts, Gang, Recorded
+from muster.snapshot.times import since_epoch_ns
+from muster.snapshot.world import Key, World
+
+_S = 10**9
+
+
+def keep_clocks(plan: Plan, world: World, unseen: Collection[Key], flying: Collection[Key]) -> None:
+    """After a cycle. `unseen` are the pods on their way to a node, `flying` the gangs with any write on its way."""
+    snapshot = plan.snapshot
+    for key in {*flying, *world.recorded}:
+        at = bisect_left(snapshot.gangs, key, key=lambda gang: gang.key)
+        gang = snapshot.gangs[at] if at < len(snapshot.gangs) else None
+        if gang is None or gang.key != key:
+            world.record(key, {})
+        elif gang.recorded and (key in world.recorded or any(one and one.stale_since_ns for one in gang.recorded)):
+            running = [row.stale_since_ns for row in plan.outcomes[at].rows]
+            world.record(key, _known_better(gang, world, running, frozenset(unseen), is_told=key not in flying))
+
+
+def _known_better(
+    gang: Gang, world: World, running: list[int], unseen: frozenset[Key], *, is_told: bool
+) -> dict[str, Recorded]:
+    """Tree nodes, by name, of which the status has an older clock. `running` are the clocks of the cycle; a gang that
+    `is_told` how it stands has no write on its way.
+    """
+    seen = list(gang.present)
+    for leaf, here in gang.placed.items():
+        seen[leaf] -= sum((gang.key[0], pod) in unseen for pod in here.pods)
+    met, before = satisfied(gang.tree, seen), world.recorded.get(gang.key, {})
+    written = {one.name: one.stale_since for one in world.groups[gang.key].status.sub_groups}
+    found: dict[str, Recorded] = {}
+    for row, (node, known) in enumerate(zip(gang.tree.nodes, gang.recorded, strict=True)):
+        with_parent = row > 0 and gang.tree.nodes[node.parent].name in found
+        if known is None or not (known.stale_since_ns or node.name in before or with_parent):
+            continue
+        if met[row]:
+            now = _whole(gang, row, seen)
+        elif node.name not in before and with_parent:
+            # What it lacks it lost with those above it, whose clock is over: from now on it has its own.
+            now = known._replace(satisfied=True, minimum=node.minimum, stale_since_ns=running[row])
+        elif node.name in before and (running[row] or is_told):
+            now = known._replace(stale_since_ns=running[row])
+        else:
+            now = known
+        if with_parent or now.stale_since_ns // _S != since_epoch_ns(written.get(node.name)) // _S:
+            found[node.name] = now
+    return found
+
+
+def _whole(gang: Gang, row: int, seen: list[int]) -> Recorded:
+    """A tree node that has its minimum, by pods that were seen."""
+    leaves = gang.tree.leaves_below(row)
+    succeeded = sum(gang.counts.get(leaf, Counts()).succeeded for leaf in leaves)
+    return Recorded(True, gang.tree.nodes[row].minimum, sum(seen[leaf] for leaf in leaves) - succeeded, succeeded)

@@ -345,8 +345,9 @@ class Loop:
 
     async def _evict_for(self, orders: Orders) -> None:
         """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
-        sent_ns, failed = self._at_ns(), await self.teller.reserve(orders)
-        leads, overtaken = self._may_write(), self._scheduler.overtaken(orders)
+        sent_ns, unsettled = self._at_ns(), await self.teller.settle(orders)
+        failed = await self.teller.reserve(orders)
+        leads, overtaken = self._may_write(), self._scheduler.overtaken(orders) | unsettled
         leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
         for part in parts_of(orders.evictions):
             errors = [self._unreserved(order, failed, sent_ns) for order in part]

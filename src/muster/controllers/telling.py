@@ -46,6 +46,8 @@ _SAID_OF_INVALID = ("phase", "reason", "conditions", "decision", "ready", "podsS
 
 Order = StatusOrder | NominateOrder | RoomOrder | SignalOrder | QueueOrder
 What = tuple[str, Key]
+# Words about room that is reserved.
+_RESERVES = ("nomination", "room")
 
 
 class Told(NamedTuple):
@@ -76,9 +78,9 @@ class Teller:
         self._log, self._metrics, self._events = log, metrics, events
         self._waiting: dict[What, Told] = {}
         self._there = asyncio.Event()
-        # When each object may be written again, and what is being written: two words never overtake each other.
+        # When each object may be written again, and what is being written.
         self._rests: dict[What, float] = {}
-        self._writing: set[What] = set()
+        self._writing: dict[What, Order] = {}
         # What was not taken: how often, when it is found anew, and for whom.
         self._failures: dict[What, int] = {}
         self._again: dict[What, tuple[float, Order]] = {}
@@ -93,10 +95,24 @@ class Teller:
             # Who is bound is told nothing about waiting any more.
             self._waiting.pop(("nomination", bind.pod), None)
             self._waiting.pop(("condition", bind.pod), None)
-        for what, order in _named(orders):
+        named = dict(_named(orders))
+        for what in [what for what in self._waiting if what[0] in _RESERVES and what not in named]:
+            # All that is still to be reserved is found in every cycle: this is not.
+            del self._waiting[what]
+        for what, order in named.items():
             self._waiting[what] = Told(order, orders.decision)
         if self._waiting:
             self._there.set()
+
+    async def settle(self, orders: Orders) -> set[Key]:
+        """Waits for words about room that are being written and that the orders do not know of. Gives their gangs:
+        what stands for these now is not what was planned with.
+        """
+        named = dict(_named(orders))
+        others = {what: order for what, order in self._writing.items() if what[0] in _RESERVES and what not in named}
+        while any(self._writing.get(what) is order for what, order in others.items()):
+            await self._clock.sleep(_SOON_S)
+        return {order.gang for order in others.values() if isinstance(order, NominateOrder | RoomOrder)}
 
     async def reserve(self, orders: Orders) -> dict[Key, ApiError]:
         """Nominations and kept room, at once. Gives the gangs for which not all could be written, each with an error:
@@ -106,7 +122,7 @@ class Teller:
         for what, _ in wanted:
             self._waiting.pop(what, None)
         gangs = [one.gang for _, one in wanted]
-        writes = (self._write(Told(one, orders.decision)) for _, one in wanted)
+        writes = (self._write_in_turn(what, Told(one, orders.decision)) for what, one in wanted)
         failed: dict[Key, ApiError] = {}
         for gang, error in zip(gangs, await asyncio.gather(*writes, return_exceptions=True), strict=True):
             if isinstance(error, ApiError) and gang is not None:
@@ -146,15 +162,21 @@ class Teller:
                 self._forget(told.order)
                 continue
             self._rests[what] = self._clock.now_s() + _AGAIN_S
-            self._writing.add(what)
-            try:
-                await self._write_one(what, told)
-            finally:
-                self._writing.discard(what)
+            await self._write_one(what, told)
+
+    async def _write_in_turn(self, what: What, told: Told) -> None:
+        """Two words about one thing never overtake each other."""
+        while what in self._writing:
+            await self._clock.sleep(_SOON_S)
+        self._writing[what] = told.order
+        try:
+            await self._write(told)
+        finally:
+            del self._writing[what]
 
     async def _write_one(self, what: What, told: Told) -> None:
         try:
-            await self._write(told)
+            await self._write_in_turn(what, told)
         except NotFound:
             pass
         except Conflict:

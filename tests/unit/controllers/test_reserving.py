@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from muster.decisions.orders import NominateOrder, Orders
 from muster.kube.transport import Unanswered
 from unit.controllers.playground import FOR_EVER, Server, running, until
 from unit.controllers.test_loop import HIGH, gang, is_whole, nodes, played, told
@@ -77,3 +78,31 @@ async def test_a_process_that_dies_after_its_evictions_leaves_the_room_to_whom_i
     async with running(server):
         await until(lambda: is_whole(server, "high"), 120)
     assert not any(server.nodes_of("also").values())
+
+
+@played
+async def test_a_nomination_on_its_way_is_waited_for_and_whoever_it_is_for_is_looked_at_again():
+    """Found by the simulation (seed 4407): an earlier nomination that took its time landed after the plan that knew
+    nothing of it, and pods went for room that was then reserved for nobody.
+    """
+    server = crowded()
+    async with running(server) as process:
+        await until(told(server, "low"))
+        gate = asyncio.Event()
+        late = NominateOrder(("default", "high"), ("default", "high-0"), "uid", "n")
+
+        async def write(told):
+            await gate.wait()
+
+        teller = process.loop.teller
+        teller._write = write
+        one = asyncio.create_task(teller.reserve(Orders(nominations=(late,))))
+        await asyncio.sleep(1)
+        other = asyncio.create_task(teller.settle(Orders(nominations=(late._replace(pod=("default", "high-1")),))))
+        same = asyncio.create_task(teller.settle(Orders(nominations=(late._replace(node="m"),))))
+        await asyncio.sleep(5)
+        assert not other.done()
+        assert await same == set()
+        gate.set()
+        await one
+        assert await other == {("default", "high")}

@@ -145,7 +145,7 @@ def test_the_command_says_what_it_does_not_know(capsys):
     assert ended.value.code == 2
     assert "--list shows all of them" in capsys.readouterr().err
     assert main(["--list", "forgets-a-lost-bind"]) == 0
-    assert "controllers/loop.py" in capsys.readouterr().out
+    assert "controllers/sending.py" in capsys.readouterr().out
 
 
 def test_names_and_files_choose():

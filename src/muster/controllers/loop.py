@@ -8,17 +8,18 @@ somebody says otherwise. Nobody is evicted on what may be old: the pods are read
 import asyncio
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from muster.api.kinds import CORE_KINDS, POD, POD_DISRUPTION_BUDGET, POD_GROUP, QUEUE, TOPOLOGY, Kind
 from muster.controllers.scheduler import WATCHED, Scheduler
+from muster.controllers.sending import Sender
 from muster.controllers.sights import Sights
-from muster.controllers.telling import Teller, gang_regarding
-from muster.decisions.notes import WARNING, Note, eviction_note
-from muster.decisions.orders import BindOrder, EvictOrder, Orders, parts_of
-from muster.errors import ApiError, BadObject, Conflict, NotFound, TooManyRequests, Unreachable
+from muster.controllers.telling import Teller
+from muster.decisions.notes import WARNING, Note
+from muster.decisions.orders import Orders
+from muster.errors import ApiError, BadObject, NotFound, Unreachable
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
 from muster.kube.events import EventRecorder, Regarding
@@ -38,8 +39,6 @@ LAZY_S = 0.25
 _LAZY_ROUNDS = 8
 # After a cycle the next one waits so many times as long as it took, and never longer than that: binds come first.
 _PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
-# So long it waits for a server that is away or too busy.
-_AWAY_S, _LONGEST_AWAY_S = 2.0, 10.0
 # So many pods of a namespace are read one by one. When there are more, all are listed.
 _MOST_READ = 20
 # How long it waits after a defect, at first and at most; after so many, one after the other, the process ends.
@@ -76,9 +75,6 @@ class Loop:
         # No cycle begins before.
         self._rests_until_s = 0.0
         self._put_off_until_s = 0.0
-        # How long it was waited for a server that was away, the last time; 0: it is there.
-        self._away_s = 0.0
-        self._writes: set[asyncio.Task[None]] = set()
         # The last version that each watch has shown.
         self._versions: dict[str, str] = {}
         # Cycles that failed, one after the other.
@@ -91,11 +87,21 @@ class Loop:
             scheduler,
             clock=self._clock,
             may_write=may_write,
-            is_busy=lambda: self.is_sending,
+            is_busy=lambda: self.sender.is_sending,
             wake=self.wake,
             log=log,
             metrics=metrics,
             events=events,
+        )
+        self.sender = Sender(
+            client,
+            scheduler,
+            self.teller,
+            clock=self._clock,
+            may_write=may_write,
+            wake=self.wake,
+            log=log,
+            metrics=metrics,
         )
         self.cycles = 0
         # The pods that the last cycle told to go; its plan may name more. Only of a decision.
@@ -119,16 +125,6 @@ class Loop:
                 tasks.create_task(self._follow(kind))
             tasks.create_task(self._cycles())
             tasks.create_task(self.teller.run())
-
-    @property
-    def is_sending(self) -> bool:
-        """Whether a bind or an eviction is under way."""
-        return bool(self._writes)
-
-    async def settled(self, seconds: float) -> None:
-        """Waits until no bind or eviction is under way, at most so long."""
-        if self._writes:
-            await asyncio.wait(set(self._writes), timeout=seconds)
 
     async def _follow(self, kind: Kind) -> None:
         """One kind, from its list on."""
@@ -175,7 +171,7 @@ class Loop:
         self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._ring, rounds - 1)
 
     def _ring(self, rounds: int) -> None:
-        if self._writes and rounds:
+        if self.sender.is_sending and rounds:
             self._wake_later(rounds)
         else:
             self._awake.set()
@@ -231,7 +227,7 @@ class Loop:
         self._defects = 0
         self.cycles += 1
         if self._may_write():
-            self._send(orders)
+            self.sender.send(orders)
             lap("send")
         else:
             # Nothing of it is written; it is all to be said when we lead again.
@@ -271,137 +267,6 @@ class Loop:
             self._awake.set()
             return None
         return orders
-
-    def _send(self, orders: Orders) -> None:
-        self._scheduler.sent((*orders.binds, *orders.evictions), self._at_ns())
-        if orders.binds or orders.evictions:
-            gangs = len({order.gang for order in orders.binds})
-            self._log.info(
-                "decided",
-                decision=orders.decision,
-                binds=len(orders.binds),
-                gangs=gangs,
-                evictions=len(orders.evictions),
-            )
-        for bind in orders.binds:
-            self._start(self._bind(bind, orders.decision), (bind,))
-        if orders.evictions:
-            self._start(self._evict_for(orders), orders.evictions)
-            # Those are written already when anybody goes.
-            orders = orders._replace(nominations=(), rooms=())
-        self.teller.take(orders)
-
-    def _start(self, write: Coroutine[Any, Any, None], orders: Collection[BindOrder | EvictOrder]) -> None:
-        """A write that nobody waits for. When it ends by a defect, what became of its pods is looked up."""
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._writes.discard(task)
-            defect = None if task.cancelled() else task.exception()
-            if defect is not None:
-                what = f"{type(defect).__name__}: {defect}"
-                self._log.error("a write failed: this is a defect in muster", error=what, pods=len(orders))
-                for order in orders:
-                    self._scheduler.flights.lost(order.pod, order.uid, what)
-                self._awake.set()
-
-        task = asyncio.get_running_loop().create_task(write)
-        self._writes.add(task)
-        task.add_done_callback(ended)
-
-    async def _bind(self, order: BindOrder, decision: str) -> None:
-        """One bind. An answer that leaves it open is looked up before anything is concluded."""
-        try:
-            await self._client.bind(*order.pod, order.uid, order.node)
-        except ApiError as error:
-            if error.unknown or isinstance(error, Conflict):
-                # Bound by us, by somebody else, or another pod by now: only the pod itself can tell.
-                self._scheduler.flights.lost(order.pod, order.uid, error.message)
-            else:
-                pod = "/".join(order.pod)
-                said = error.message
-                self._log.warning("a bind was refused", pod=pod, node=order.node, error=said, decision=decision)
-                self._refused(order, error)
-            self._awake.set()
-        else:
-            # Nothing to plan: it counted as bound since it was sent.
-            self._away_s = 0.0
-            self._scheduler.bound(order, self._at_ns())
-
-    def _refused(self, order: BindOrder | EvictOrder, error: ApiError) -> None:
-        """A server that is away or too busy is nobody's fault: everything waits for it, and nothing rests longer."""
-        if isinstance(error, Unreachable) or (isinstance(error, TooManyRequests) and isinstance(order, BindOrder)):
-            self._scheduler.put_off(order)
-            self._wait_for_server(error)
-        else:
-            self._scheduler.refused(order, error.message, self._at_ns())
-
-    def _wait_for_server(self, error: ApiError) -> None:
-        """The longer a server stays away, the longer it is left alone: each write is tried several times."""
-        now_s = self._clock.now_s()
-        if now_s >= self._put_off_until_s:
-            self._away_s = min(2 * self._away_s, _LONGEST_AWAY_S) if self._away_s else _AWAY_S
-        pause_s = min(error.retry_after_s or self._away_s, self._client.limits.longest_wait_s)
-        self._put_off_until_s = max(self._put_off_until_s, now_s + pause_s)
-
-    async def _evict_for(self, orders: Orders) -> None:
-        """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
-        sent_ns, unsettled = self._at_ns(), await self.teller.settle(orders)
-        failed = await self.teller.reserve(orders)
-        leads, overtaken = self._may_write(), self._scheduler.overtaken(orders) | unsettled
-        leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
-        for part in parts_of(orders.evictions):
-            errors = [self._unreserved(order, failed, sent_ns) for order in part]
-            if leads and not any(errors) and not any(_beneficiary(order) in overtaken for order in part):
-                for order in part:
-                    leaving[order.gang, order.action, order.beneficiary].append(order)
-                continue
-            for order in part:
-                self._scheduler.put_off(order)
-            self._awake.set()
-        await asyncio.gather(*(self._evict_all(together, orders.decision) for together in leaving.values()))
-
-    def _unreserved(self, order: EvictOrder, failed: Mapping[Key, ApiError], sent_ns: int) -> ApiError | None:
-        """Why nobody may go for the gang that this one would go for. It is that gang's to wait, not the pod's."""
-        if order.beneficiary is None:
-            return None
-        beneficiary = _beneficiary(order)
-        error = failed.get(beneficiary) or failed.get(order.gang)
-        if isinstance(error, Unreachable | TooManyRequests):
-            self._wait_for_server(error)
-        elif error is not None:
-            self._scheduler.not_reserved(beneficiary, error.message, sent_ns, self._at_ns())
-        return error
-
-    async def _evict_all(self, orders: list[EvictOrder], decision: str) -> None:
-        """Pods of one gang that go for one reason. What is said about it is what happened."""
-        gone = sum(await asyncio.gather(*(self._evict(order, decision) for order in orders)))
-        self._awake.set()
-        gang, action, beneficiary = orders[0].gang, orders[0].action, orders[0].beneficiary
-        if not gone:
-            return
-        group = self._scheduler.world.groups.get(gang)
-        note = eviction_note(gone, action, beneficiary)
-        self._log.info("pods were evicted", gang="/".join(gang), says=note.text, decision=decision)
-        if group is not None:
-            self.teller.say(gang_regarding(gang, group.metadata.uid), note, decision)
-
-    async def _evict(self, order: EvictOrder, decision: str) -> bool:
-        """Whether it happened, as far as anybody knows."""
-        try:
-            await self._client.evict(*order.pod, order.uid)
-        except ApiError as error:
-            if error.unknown or isinstance(error, Conflict):
-                self._scheduler.flights.lost(order.pod, order.uid, error.message)
-            else:
-                self._log.warning(
-                    "an eviction was refused", pod="/".join(order.pod), error=error.message, decision=decision
-                )
-                self._refused(order, error)
-            return False
-        self._scheduler.flights.answered(order.pod, order.uid, self._at_ns())
-        if self._metrics is not None:
-            self._metrics.evictions.labels(order.action).inc()
-        return True
 
     async def _read_doubtful(self) -> None:
         """Pods of writes with no known outcome, read; who can't be read stays in doubt."""
@@ -481,7 +346,7 @@ class Loop:
                 await self._awake.wait()
         except TimeoutError:
             window_s = 0.0
-        until_s = max(self._rests_until_s, self._put_off_until_s)
+        until_s = max(self._rests_until_s, self._put_off_until_s, self.sender.put_off_until_s)
         await self._clock.sleep(max(window_s, until_s - self._clock.now_s()))
         self._awake.clear()
         if self._alarm is not None:
@@ -491,9 +356,3 @@ class Loop:
     def _at_ns(self) -> int:
         """The time that never goes back."""
         return int(self._clock.now_s() * _S)
-
-
-def _beneficiary(order: EvictOrder) -> Key:
-    """The gang that it goes for; one of no name when it goes for nobody."""
-    namespace, _, name = (order.beneficiary or "").partition("/")
-    return namespace, name

@@ -134,7 +134,7 @@ class Process:
             if stop.is_set():
                 await self._hand_over(events)
         finally:
-            if self.election is not None and self.work.is_sending:
+            if self.election is not None and self.work.sender.is_sending:
                 # It may still arrive, and nobody may plan on what it changes before it did.
                 self.election.gives_back = False
             for task in tasks:
@@ -152,7 +152,7 @@ class Process:
     async def _hand_over(self, events: asyncio.Future[None]) -> None:
         """Nothing new is begun; what was sent gets a moment for its answer, before another one leads."""
         self._leading.stop()
-        await self.work.settled(SETTLE_S)
+        await self.work.sender.settled(SETTLE_S)
         events.cancel()
         await self._events.drain(DRAIN_S)
 

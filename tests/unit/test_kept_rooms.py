@@ -16,11 +16,11 @@ GPU = "nvidia.com/gpu"
 KEY = ("default", "g")
 
 
-def rooms(since, pods=(), second=0):
+def rooms(since, pods=(), second=0, **others):
     """What is written about the kept room of a gang of which one pod was moved to n at this second."""
-    things = {"nodes": [{"name": "n", "gpus": 2}], "gangs": {"g": {"minMember": 1}}, "pods": list(pods)}
+    things = {"nodes": [{"name": "n", "gpus": 2}], "gangs": {"g": {"minMember": 1}} | others, "pods": list(pods)}
     documents = documents_of(things)
-    (group,) = [document for document in documents if document["kind"] == "PodGroup"]
+    group = next(one for one in documents if one["kind"] == "PodGroup" and one["metadata"]["name"] == "g")
     entry = {"subGroup": "", "node": "n", "requests": {GPU: 1}, "since": at(since)}
     group["metadata"] |= {"uid": "u", "annotations": {KEPT_ROOM_ANNOTATION: json.dumps([entry])}}
     world = world_of(documents)
@@ -44,3 +44,11 @@ def test_what_is_kept_stays():
     """Of a pod that was moved and has not come back yet: whatever is written keeps the same room."""
     for order in rooms(-10):
         assert [(one["node"], one["since"]) for one in json.loads(order.annotation)] == [("n", at(-10))]
+
+
+def test_what_was_kept_for_a_pod_that_came_back_is_not_kept_again_when_it_is_evicted_for_somebody_else():
+    """Found by the simulation (seed 6687): the room of who was told to go was kept for it, so nobody else got it; and
+    when it was back, it was told to go again, for ever.
+    """
+    pods = [{"gang": "g", "name": "back", "on": "n", "age": 5}, *({"gang": "high", "name": f"h{n}"} for n in range(2))]
+    assert rooms(-10, pods, high={"minMember": 2, "priorityClassName": "inference"}) == (RoomOrder(KEY, "u", ""),)

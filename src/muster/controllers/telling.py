@@ -241,13 +241,18 @@ class Teller:
                 await client.patch(QUEUE, "", order.queue, patch, content=JSON_PATCH, subresource="status")
             case NominateOrder():
                 body = {"metadata": {"uid": order.uid}, "status": {"nominatedNodeName": order.node or None}}
-                await client.patch(POD, *order.pod, body, content=MERGE, subresource="status")
+                self._see(await client.patched(POD, *order.pod, body, subresource="status"))
             case SignalOrder():
                 await self._signal(order, told.decision)
             case RoomOrder():
                 annotations = {KEPT_ROOM_ANNOTATION: order.annotation or None}
                 body = {"metadata": {"uid": order.uid, "annotations": annotations}}
-                await client.patch(POD_GROUP, *order.gang, body, content=MERGE)
+                self._see(await client.patched(POD_GROUP, *order.gang, body))
+
+    def _see(self, found: Any) -> None:
+        """Room that is reserved is seen at once: who leaves for it is, too, and watches may be late."""
+        if found is not None:
+            self._scheduler.see(found)
 
     async def _tell_gang(self, order: StatusOrder) -> None:
         """The whole status; of a gang that nobody can read only that it is so, and what was known of it stays."""

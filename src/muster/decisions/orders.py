@@ -177,7 +177,7 @@ def orders_of(
         evictions,
         tuple(_nominations(plan, decisions, anew, world)),
         tuple(_statuses(plan, anew, world, decision, memory.statuses)),
-        tuple(_rooms(plan, anew, world)),
+        tuple(_rooms(plan, anew, {order.gang for order in evictions}, world)),
         (
             *_signals(plan, anew, world, memory.pods),
             *_mended(binds, world, memory.pods),
@@ -320,9 +320,11 @@ def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]
             yield QueueOrder(name, queue.metadata.uid, status)
 
 
-def _rooms(plan: Plan, anew: Collection[int], world: World) -> Iterator[RoomOrder]:
+def _rooms(plan: Plan, anew: Collection[int], leaving: Collection[Key], world: World) -> Iterator[RoomOrder]:
+    """Room that is kept for moved pods, and no longer. None is kept by an older word for who is `leaving` now."""
     gangs = plan.snapshot.gangs
-    for number in sorted({*plan.kept, *anew, *(number for number, gang in enumerate(gangs) if gang.kept)}):
+    changed = {number for number, gang in enumerate(gangs) if gang.kept or gang.key in leaving}
+    for number in sorted({*plan.kept, *anew, *changed}):
         gang, kept = gangs[number], plan.kept.get(number, ())
         group = world.groups[gang.key]
         written = group.metadata.annotations.get(KEPT_ROOM_ANNOTATION, "")

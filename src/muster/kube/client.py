@@ -251,6 +251,17 @@ class Client:
         call = Call("patch", _with(kind.plural, subresource), namespace, name, write=True)
         return await self._write(call, "PATCH", self._path(call, kind), body, content=content, lane=lane)
 
+    async def patched(
+        self, kind: AnyKind, namespace: str, name: str, body: Any, *, content: str = MERGE, subresource: str = ""
+    ) -> Any:
+        """As `patch`, and gives the object as it is now; None when it can't be read."""
+        call = Call("patch", _with(kind.plural, subresource), namespace, name, write=True)
+        answer = await self._answer(call, "PATCH", self._path(call, kind), body, content=content)
+        try:
+            return read_as(kind, answer.body)
+        except BadObject:
+            return None
+
     async def apply(
         self, kind: AnyKind, namespace: str, name: str, body: Any, *, subresource: str = "", force: bool = False
     ) -> Metadata:
@@ -326,13 +337,30 @@ class Client:
         params: Mapping[str, str] | None = None,
         timeout_s: float = 0.0,
     ) -> Metadata:
+        answer = await self._answer(
+            call, method, path, body, content=content, lane=lane, params=params, timeout_s=timeout_s
+        )
+        return metadata_of(answer.body)
+
+    async def _answer(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        content: str = JSON,
+        lane: Lane = "write",
+        params: Mapping[str, str] | None = None,
+        timeout_s: float = 0.0,
+    ) -> Answer:
         timeout_s = timeout_s or self.limits.write_timeout_s
         # The server gives up before we do: what has no answer by then does not happen any later.
         asked = {"fieldManager": self.field_manager, "timeout": f"{timeout_s:g}s", **(params or {})}
         if method == "DELETE":
             del asked["fieldManager"]
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        answer = await self._call(
+        return await self._call(
             call,
             method,
             path,
@@ -342,7 +370,6 @@ class Client:
             lane=lane,
             timeout_s=timeout_s + self.limits.grace_s,
         )
-        return metadata_of(answer.body)
 
     async def _call(
         self,

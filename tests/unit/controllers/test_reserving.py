@@ -106,3 +106,20 @@ async def test_a_nomination_on_its_way_is_waited_for_and_whoever_it_is_for_is_lo
         gate.set()
         await one
         assert await other == {("default", "high")}
+
+
+@played
+async def test_what_is_reserved_is_known_before_any_watch_shows_it():
+    """Else the next plan, which knows who leaves, would not know for whom."""
+    server = crowded()
+    async with running(server) as process:
+        await until(told(server, "low"))
+        for name in ("high-0", "high-1"):
+            server.fail("patch", name, plural="pods", wait_s=7.0, done=True)
+        server.play(gang("high", 2, priorityClassName="high"))
+        await until(lambda: server.count("patch") >= 2)
+        await asyncio.sleep(3)
+        server.lag_s["pods"] = 60.0
+        await until(lambda: server.count("evict") == 2)
+        pods = process.scheduler.world.pods
+        assert all(pods["default", f"high-{at}"].pod.status.nominated_node_name for at in range(2))

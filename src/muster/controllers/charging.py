@@ -1,8 +1,9 @@
-"""Binds that are only right if pods leave of which nobody knows yet whether they do.
+"""Binds that are only right if other writes happen of which nobody knows yet whether they do.
 
 A pod that is told to go is not charged to its queue any more, and what that frees is planned with at once. But the API
 server may refuse, or never hear of it. So what would raise a queue above its limit, or its quota, if everybody stayed
-waits for the answers.
+waits for the answers. And where a core is above its quota already, by an edit, who comes now is only beside it if those
+come who were sent before.
 """
 
 from collections.abc import Collection, Iterable
@@ -43,6 +44,22 @@ def overdrawn(plan: Plan, world: World, leaving: Collection[Key], binds: Iterabl
         if any(has[row][charge] + held[charge] > most[row, charge] for charge in range(len(CHARGES)) if held[charge])
     }
     return {order.gang for order in binds if not full.isdisjoint(_path(plan, gangs[order.gang].queue))}
+
+
+def leaning(plan: Plan, unanswered: Collection[Key], binds: Iterable[BindOrder]) -> set[Key]:
+    """The gangs of `binds` that must wait as long as binds of theirs are `unanswered`: if these do not happen, others
+    become part of a core that is above a quota, and may not grow.
+    """
+    queues, gangs = plan.snapshot.queues, {gang.key: gang for gang in plan.snapshot.gangs}
+    if not unanswered or not queues.written or not plan.queues:
+        return set()
+    over = {
+        row
+        for row, one in enumerate(plan.queues)
+        if any(one.non_preemptible[charge] > queues.quota[row, charge] for charge in range(len(CHARGES)))
+    }
+    waiting = {order.gang for order in binds if order.gang in unanswered and not gangs[order.gang].is_preemptible}
+    return {gang for gang in waiting if not over.isdisjoint(_path(plan, gangs[gang].queue))}
 
 
 def _path(plan: Plan, queue: str) -> tuple[int, ...]:

@@ -126,6 +126,11 @@ class Flights:
         """The gangs with pods of which nobody knows whether they were bound."""
         return {flight.gang for flight in self._flights.values() if flight.unknown and flight.gang is not None}
 
+    def unanswered(self) -> set[Key]:
+        """The gangs with pods that were sent to a node, and the API server has not said yes yet."""
+        flights = self._flights.values()
+        return {one.gang for one in flights if one.node and one.answered_ns is None and one.gang is not None}
+
     def leaving(self) -> dict[Key, Key | None]:
         """Pods that were told to go, and the API server has not said yes yet: they may stay. And their gangs."""
         return {

@@ -17,7 +17,7 @@ from muster.api.topology import Topology
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
-from muster.controllers.charging import overdrawn
+from muster.controllers.charging import leaning, overdrawn
 from muster.controllers.clocks import keep_clocks
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
@@ -217,6 +217,7 @@ class Scheduler:
         may_stay = {*leaving, *(order.pod for order in found.evictions)}
         waiting = self.flights.unknown() | {one for one in leaving.values() if one is not None}
         waiting |= overdrawn(self.plan, self.world, may_stay, found.binds)
+        waiting |= leaning(self.plan, self.flights.unanswered(), found.binds)
         return found._replace(binds=tuple(order for order in found.binds if order.gang not in waiting), evictions=going)
 
     def unsaid(self, found: Orders) -> None:

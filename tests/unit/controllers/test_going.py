@@ -263,3 +263,29 @@ def test_a_child_that_lost_with_its_gang_has_a_clock_of_its_own_when_that_of_the
     scheduler.see(seen["a-1"], deleted=True)
     assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
     assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+@pytest.mark.parametrize(("quota", "come"), [(1, []), (3, ["p-4"])])
+def test_who_is_beside_a_core_only_if_others_come_waits_for_them_where_the_core_may_not_grow(quota, come):
+    """Found by the simulation (seed 7228): a core was above its quota, because somebody had raised the minimum; a bind
+    was lost, and the pod that was bound beside it was the third of a core of which two were left.
+    """
+    scheduler = Scheduler()
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "queues": {"q": {"quota": quota, "limit": 8}},
+        "gangs": {"g": {"minMember": 3, "queue": "q", "preemptibility": "semi-preemptible"}},
+        "pods": [
+            *({"gang": "g", "name": f"p-{at}", "on": "n"} for at in range(3)),
+            {"gang": "g", "name": "p-3"},
+        ],
+    }
+    seen = seen_by(scheduler, things)
+    (bind,) = scheduler.cycle(ns(1)).binds
+    scheduler.sent([bind], ns(1))
+    scheduler.see(seen["p-0"], deleted=True)
+    more = seen_by(scheduler, {"pods": [{"gang": "g", "name": "p-4"}]})
+    assert [order.pod[1] for order in scheduler.cycle(ns(2)).binds] == come
+    if not come:
+        scheduler.bound(bind, ns(3))
+        assert [order.pod[1] for order in scheduler.cycle(ns(3)).binds] == list(more)

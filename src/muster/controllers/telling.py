@@ -94,7 +94,8 @@ class Teller:
         for bind in orders.binds:
             # Who is bound is told nothing about waiting any more.
             self._waiting.pop(("nomination", bind.pod), None)
-            self._waiting.pop(("condition", bind.pod), None)
+            if self._waiting.pop(("condition", bind.pod), None) is not None:
+                self._scheduler.untold(bind.gang, bind.pod)
         named = dict(_named(orders))
         for what in [what for what in self._waiting if what[0] in _RESERVES and what not in named]:
             # All that is still to be reserved is found in every cycle: this is not.

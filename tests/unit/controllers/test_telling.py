@@ -3,6 +3,9 @@
 import asyncio
 from itertools import pairwise
 
+from muster.api.cluster import PodCondition
+from muster.decisions.orders import BindOrder, Orders, SignalOrder
+from muster.decisions.signals import ACCEPTED, Heard, Signal
 from unit.controllers.playground import Server, now_s, running, until
 from unit.controllers.test_loop import gang, nodes, played, says, told
 from unit.kube.playing import refusal
@@ -176,3 +179,16 @@ async def test_of_a_gang_that_became_invalid_no_sums_are_told_and_its_state_stay
     assert not {"ready", "podsSummary", "resourcesStatus"} & status.keys()
     assert [row["core"] for row in status["subGroups"]] == [True]
     assert "startTime" in status
+
+
+@played
+async def test_a_word_that_was_dropped_because_its_pod_is_bound_counts_as_never_said():
+    """Found by the simulation (seed 7137): when the pod was set aside again, with its place, nobody told it."""
+    server = Server()
+    server.play(nodes(1))
+    pod, refused = ("default", "g-0"), PodCondition(type=ACCEPTED, status="False", reason="SetAside")
+    async with running(server) as process:
+        process.scheduler._told.pods[pod] = Heard("u", {ACCEPTED: refused})
+        process.loop.teller.take(Orders(signals=(SignalOrder(("default", "g"), Signal(pod, "u", (refused,), ())),)))
+        process.loop.teller.take(Orders(binds=(BindOrder(("default", "g"), pod, "u", "n"),)))
+        assert pod not in process.scheduler._told.pods

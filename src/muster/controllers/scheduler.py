@@ -23,7 +23,7 @@ from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
-from muster.decisions.orders import BindOrder, EvictOrder, Orders, orders_of, parts_of
+from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, orders_of, parts_of
 from muster.decisions.plan import Nominate, decide
 from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
@@ -245,19 +245,27 @@ class Scheduler:
             else:
                 self.flights.leave(order.pod, now_ns)
 
-    def overtaken(self, found: Orders) -> set[Key]:
-        """Gangs for which they reserve room, and of which a pod that was meant is gone by now, goes elsewhere or has no
-        room reserved any more by what was planned since.
+    def promised(self, gangs: Collection[Key]) -> list[NominateOrder]:
+        """The waiting pods of these gangs for which the last plan has room that others are to leave."""
+        found = []
+        for pod, node in self._nominated().items():
+            facts = self.world.pods[pod]
+            if facts.gang in gangs and facts.gang is not None and facts.state is State.WAITING:
+                found.append(NominateOrder(facts.gang, pod, facts.pod.metadata.uid, node))
+        return found
+
+    def overtaken(self, promised: Iterable[NominateOrder]) -> set[Key]:
+        """The gangs of which a pod that was meant is gone by now, goes elsewhere or has no room any more by what was
+        planned since.
 
         Nobody is to leave for such a gang before it was looked at again.
         """
+        still = self._nominated()
+        return {one.gang for one in promised if still.get(one.pod) != one.node or not self._waits(one.pod, one.uid)}
+
+    def _nominated(self) -> dict[Key, str]:
         assert self.plan is not None
-        still = {(one.namespace, one.pod): one.node for one in decide(self.plan) if isinstance(one, Nominate)}
-        return {
-            order.gang
-            for order in found.nominations
-            if order.node and (still.get(order.pod) != order.node or not self._waits(order.pod, order.uid))
-        }
+        return {(one.namespace, one.pod): one.node for one in decide(self.plan) if isinstance(one, Nominate)}
 
     def _waits(self, pod: Key, uid: str) -> bool:
         facts = self.world.pods.get(pod)

@@ -11,7 +11,7 @@ from typing import Any
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import eviction_note
-from muster.decisions.orders import BindOrder, EvictOrder, Orders, parts_of
+from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, parts_of
 from muster.errors import ApiError, Conflict, TooManyRequests, Unreachable
 from muster.kube.client import Client
 from muster.kube.clock import Clock
@@ -71,7 +71,8 @@ class Sender:
         for bind in orders.binds:
             self._start(self._bind(bind, orders.decision), (bind,))
         if orders.evictions:
-            self._start(self._evict_for(orders), orders.evictions)
+            promised = self._scheduler.promised({_beneficiary(order) for order in orders.evictions})
+            self._start(self._evict_for(orders, promised), orders.evictions)
             # Those are written already when anybody goes.
             orders = orders._replace(nominations=(), rooms=())
         self._teller.take(orders)
@@ -128,11 +129,11 @@ class Sender:
         pause_s = min(error.retry_after_s or self._away_s, self._client.limits.longest_wait_s)
         self.put_off_until_s = max(self.put_off_until_s, now_s + pause_s)
 
-    async def _evict_for(self, orders: Orders) -> None:
+    async def _evict_for(self, orders: Orders, promised: Collection[NominateOrder]) -> None:
         """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
         sent_ns, unsettled = self._at_ns(), await self._teller.settle(orders)
         failed = await self._teller.reserve(orders)
-        leads, overtaken = self._may_write(), self._scheduler.overtaken(orders) | unsettled
+        leads, overtaken = self._may_write(), self._scheduler.overtaken(promised) | unsettled
         leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
         for part in parts_of(orders.evictions):
             errors = [self._unreserved(order, failed, sent_ns) for order in part]

@@ -261,6 +261,51 @@ def test_nor_for_somebody_who_does_not_fit_then():
     assert court.broken() == []
 
 
+def under_way(**nominated):
+    """A full node and an empty one; the first of a gang that waits is under way to the empty one."""
+    court = Court(
+        nodes=[nodes(2, gpus=2)],
+        gangs={"v": {"minMember": 1}, "w": {"minMember": 1, **HIGH}},
+        pods=[Pods(gang="v", count=2, on="n-0"), pods("w", 3)],
+    )
+    court.passes(10)
+    court.nominate(**nominated)
+    court.binds("n-1", "w-0", arrives=False)
+    court.passes(1)
+    return court
+
+
+def test_who_is_under_way_elsewhere_needs_no_room_where_it_was_reserved_before():
+    court = under_way(w_0="n-0")
+    court.nominate(w_1="n-0")
+    court.evicts("v-1")
+    assert court.broken() == []
+
+
+def test_nor_does_anybody_go_for_it():
+    court = under_way(w_0="n-0")
+    court.evicts("v-1")
+    assert court.broken() == ["§11.6"]
+    assert "no gang has room reserved" in court.says()
+
+
+def test_who_is_under_way_takes_room_where_it_goes():
+    for others, broken in (({"w_1": "n-1"}, []), ({"w_1": "n-1", "w_2": "n-1"}, ["§11.6"])):
+        court = under_way()
+        court.nominate(**others)
+        court.evicts("v-1")
+        assert court.broken() == broken
+
+
+def test_who_was_refused_needs_the_room_that_is_reserved():
+    court = under_way(w_0="n-0", w_1="n-0")
+    court.answered(court.bind("w-0", "n-1"), 403)
+    court.passes(1)
+    court.evicts("v-1")
+    assert court.broken() == ["§11.6"]
+    assert "n-0 would still lack 1 of nvidia.com/gpu" in court.says()
+
+
 # Staleness.
 
 

@@ -170,17 +170,14 @@ class Binds:
 
     def flying(self, members: Mapping[str, Member], process: int, at_s: float) -> dict[str, Member]:
         """Those of a gang's pods that waited, and that a process had sent on their way without having heard of it, or
-        having heard that it was done, whatever its watches have shown since.
+        having heard that it was done, whatever its watches have shown since. Each has the node that it was sent to.
         """
-        return {
-            uid: pod
-            for uid, pod in members.items()
-            if pod.state == WAITING
-            and any(
-                one.process == process and one.at_s <= at_s and (one.done or at_s <= one.known_s)
-                for one in self._sent.get(uid, ())
-            )
-        }
+        found: dict[str, Member] = {}
+        for uid, pod in members.items():
+            for one in self._sent.get(uid, ()) if pod.state == WAITING else ():
+                if one.process == process and one.at_s <= at_s and (one.done or at_s <= one.known_s):
+                    found[uid] = pod._replace(node=one.node)
+        return found
 
     def was_sent(self, uid: str, process: int, since_s: float, until_s: float) -> bool:
         """Whether a process has sent a pod on its way in this time."""

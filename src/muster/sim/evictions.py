@@ -375,7 +375,9 @@ class Evictions:
             for uid, pod in books.gang(group.key, moment).items()
             if pod.state == WAITING
         ]
-        nominated = [pod for pod in waiting if pod.nominated and group.leaf_of(pod) != NONE]
+        # Who was sent on its way goes there, whatever was reserved for it before.
+        flying = self._binds.flying(books.gang(group.key, moment), decision.process, at_s)
+        nominated = [pod for pod in waiting if pod.nominated and group.leaf_of(pod) != NONE and pod.uid not in flying]
         if not nominated or group.tree is None:
             return None
         for pod in waiting:
@@ -393,19 +395,23 @@ class Evictions:
         name = "/".join(group.key)
         if not satisfied(group.tree, counts)[0]:
             return f"{name} has room reserved for less than its minimum"
-        lacking = self._lacking(nominated, decision, moment)
+        lacking = self._lacking(nominated, flying, decision, moment)
         return f"{name} has room reserved, and {lacking}" if lacking else ""
 
-    def _lacking(self, waiting: list[Member], decision: Decision, moment: float) -> str:
-        """The node that has no room for those that wait for it, when all have gone that are told to."""
+    def _lacking(self, waiting: list[Member], flying: dict[str, Member], decision: Decision, moment: float) -> str:
+        """The node that has no room for those that wait for it, when all have come that were sent to it and all have
+        gone that are told to.
+        """
         books, going = self._books, {uid for uid, at_s in self._sent.items() if at_s <= decision.at_s + UNDER_WAY_S}
         for name in sorted({pod.nominated for pod in waiting}):
             node = books.node(name, moment)
             if node is None:
                 return f"{name} is not there"
             known = books.holders.get(name)
-            here = known.at(moment).items() if known is not None else ()
-            stay = [pod for uid, pod in here if pod.state == PLACED and uid not in going]
+            here = known.at(moment).values() if known is not None else ()
+            there = [pod for pod in here if pod.state == PLACED]
+            there += [pod for pod in flying.values() if pod.node == name]
+            stay = [pod for pod in there if pod.uid not in going]
             come = [pod for pod in waiting if pod.nominated == name]
             asked = summed([*stay, *come])
             for resource in summed(come):

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.decisions.orders import RoomOrder, orders_of
 from muster.plan.cycle import schedule
 from muster.sim.objects import at
 from muster.snapshot.build import Builder
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from oracle.engine import world_of
 from short_forms import documents_of, ns
 

@@ -18,6 +18,8 @@ IGNORED_FIELDS = {"parallelism": "parallelism", "completions": "completions", "b
 TOPOLOGY_ANNOTATION = "kai.scheduler/topology"
 # The grouper writes this on every PodGroup that it makes.
 GROUPER_ANNOTATION = "kai.scheduler/top-owner-metadata"
+# Room that is kept for pods of it that were moved.
+KEPT_ROOM_ANNOTATION = "kai.scheduler/kept-room"
 
 SubGroupName = Annotated[
     str,

@@ -28,11 +28,10 @@ from muster.api.cluster import (
     PriorityClass,
 )
 from muster.api.model import Condition, Metadata
-from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
+from muster.api.podgroup import GROUPER_ANNOTATION, KEPT_ROOM_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from muster.snapshot.world import Key, World
 
 FORMAT, VERSION = "muster-snapshot", 1

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from muster.api.cluster import PodCondition
 from muster.api.kinds import POD, POD_GROUP, QUEUE
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.controllers.scheduler import Scheduler
 from muster.decisions.notes import Note
 from muster.decisions.orders import (
@@ -26,7 +27,6 @@ from muster.errors import ApiError, Conflict, NotFound
 from muster.kube.client import JSON_PATCH, MERGE, STRATEGIC, Client
 from muster.kube.clock import Clock
 from muster.kube.events import EventRecorder, Regarding
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from muster.snapshot.world import Key
 from muster.telemetry import SILENT, Log, Metrics
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from muster.api.podgroup import PodGroupStatus
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroupStatus
 from muster.api.queue import QueueStatus
 from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
@@ -22,8 +22,8 @@ from muster.decisions.signals import ACCEPTED, Heard, Signal, signal, signals_of
 from muster.decisions.status import fitting, status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
-from muster.snapshot.world import Key, World
+from muster.snapshot.kept import annotation_of
+from muster.snapshot.world import Key, State, World
 
 # The `schedulingBackoff` of those who want to be told after one failure.
 _ONCE = 1
@@ -175,9 +175,9 @@ def orders_of(
     return Orders(
         binds,
         evictions,
-        tuple(_nominations(plan, decisions, anew, world)),
+        tuple(_nominations(decisions, world)),
         tuple(_statuses(plan, anew, world, decision, memory.statuses)),
-        tuple(_rooms(plan, anew, {order.gang for order in evictions}, world)),
+        tuple(_rooms(plan, moving - {order.gang for order in evictions}, world)),
         (
             *_signals(plan, anew, world, memory.pods),
             *_mended(binds, world, memory.pods),
@@ -225,21 +225,16 @@ def _told_anew(plan: Plan, moving: set[Key], told: MutableMapping[Key, Told]) ->
     return found
 
 
-def _nominations(
-    plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], anew: Collection[int], world: World
-) -> Iterator[NominateOrder]:
-    """Waiting pods whose nomination is new, another one, or over. One that is being bound needs none."""
+def _nominations(decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> Iterator[NominateOrder]:
+    """Every waiting pod whose nomination is new, another one, or over. One that is being bound needs none."""
     wanted = {(one.namespace, one.pod): one.node for one in decisions if isinstance(one, Nominate)}
     bound = {(one.namespace, one.pod) for one in decisions if isinstance(one, Bind)}
-    nominated = {placement.gang for placement in plan.placements if placement.nominated}
-    gangs = plan.snapshot.gangs
-    for number in sorted({*nominated, *anew, *(number for number in plan.snapshot.waiting if gangs[number].nominated)}):
-        gang = gangs[number]
-        for key in ((gang.key[0], pod) for batch in gang.waiting for pod in batch.pods):
-            pod = world.pods[key].pod
-            node = wanted.get(key, "")
-            if pod.status.nominated_node_name != node and key not in bound:
-                yield NominateOrder(gang.key, key, pod.metadata.uid, node)
+    for key in sorted({*wanted, *world.nominated} - bound):
+        facts, node = world.pods[key], wanted.get(key, "")
+        # Whoever is moved has its place; the room is for its successor.
+        waits = facts.state is State.WAITING and facts.pod.status.nominated_node_name != node
+        if waits and facts.gang is not None:
+            yield NominateOrder(facts.gang, key, facts.pod.metadata.uid, node)
 
 
 def _statuses(
@@ -320,11 +315,12 @@ def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]
             yield QueueOrder(name, queue.metadata.uid, status)
 
 
-def _rooms(plan: Plan, anew: Collection[int], leaving: Collection[Key], world: World) -> Iterator[RoomOrder]:
-    """Room that is kept for moved pods, and no longer. None is kept by an older word for who is `leaving` now."""
+def _rooms(plan: Plan, moving: Collection[Key], world: World) -> Iterator[RoomOrder]:
+    """Room that is kept for moved pods, and no longer. While pods are `moving` there, it stays."""
     gangs = plan.snapshot.gangs
-    changed = {number for number, gang in enumerate(gangs) if gang.kept or gang.key in leaving}
-    for number in sorted({*plan.kept, *anew, *changed}):
+    known = (number for number, gang in enumerate(gangs) if gang.key in world.keeping)
+    over = {number for number in known if gangs[number].kept or gangs[number].key not in moving}
+    for number in sorted({*plan.kept, *over}):
         gang, kept = gangs[number], plan.kept.get(number, ())
         group = world.groups[gang.key]
         written = group.metadata.annotations.get(KEPT_ROOM_ANNOTATION, "")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.embedded.store import DELETED, Change
 from muster.plan.outcome import Code, Verdict
 from muster.sim.scenario import (
@@ -24,7 +25,6 @@ from muster.sim.scenario import (
     Where,
 )
 from muster.sim.stage import SPACE, Send, folder_of
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 
 Document = dict[str, Any]
 Key = tuple[str, str]

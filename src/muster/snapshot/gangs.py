@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from muster.api.cluster import BUILT_IN_PRIORITIES, SUBGROUP_LABEL, PriorityClass
 from muster.api.duration import parse_ns
-from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
@@ -15,7 +15,7 @@ from muster.api.validation.violation import ERROR, Report
 from muster.errors import BadObject
 from muster.snapshot.arrays import Batch, Counts, Gang, Hold, Issue, Kept, Placed, Recorded
 from muster.snapshot.guards import Guards
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, keeping_of
+from muster.snapshot.kept import keeping_of
 from muster.snapshot.queues import Standing
 from muster.snapshot.requests import Request
 from muster.snapshot.times import since_epoch_ns

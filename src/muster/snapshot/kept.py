@@ -12,13 +12,13 @@ import msgspec
 
 from muster.api.cluster import SUBGROUP_LABEL
 from muster.api.model import Metadata, Model, Time
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.api.tree import NONE, Tree
 from muster.snapshot.arrays import Gang, Kept, Snapshot
 from muster.snapshot.requests import HOST_PORT, PODS, Request
 from muster.snapshot.times import since_epoch_ns
 from muster.snapshot.world import PodFacts, State
 
-KEPT_ROOM_ANNOTATION = "kai.scheduler/kept-room"
 MOST_ENTRIES = 1000
 _MOST_CHARACTERS = 256 * 1024
 _MOST_RESOURCES = 64

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
-from muster.api.podgroup import PodGroup
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup
 from muster.api.quantity import base_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
@@ -97,6 +97,9 @@ class World:
         # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
         self.left_alone: set[Key] = set()
         self.unread: set[Key] = set()
+        # PodGroups that have room kept for moved pods, and waiting pods that have room reserved.
+        self.keeping: set[Key] = set()
+        self.nominated: set[Key] = set()
         # Pods that hold ports of their node.
         self.ported: dict[Key, PodFacts] = {}
         # Pods by gang, and gangs touched by an event since `take_changes`.
@@ -115,7 +118,7 @@ class World:
         for name in ("nodes", "pods", "groups", "topologies", "queues", "invalid_queues", "priority_classes"):
             setattr(other, name, dict(getattr(self, name)))
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
-        other.recorded = dict(self.recorded)
+        other.recorded, other.keeping, other.nominated = dict(self.recorded), set(self.keeping), set(self.nominated)
         other.left_alone, other.unread, other.ported = set(self.left_alone), set(self.unread), dict(self.ported)
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
         other.room, other.queue_changes = self.room.copy(), self.queue_changes
@@ -188,6 +191,9 @@ class World:
                     self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
         _keep(self.groups, key, group, deleted)
         _keep(self.invalid, key, error, deleted or not error)
+        self.keeping.discard(key)
+        if not deleted and KEPT_ROOM_ANNOTATION in group.metadata.annotations:
+            self.keeping.add(key)
         if turned and self.listener is not None:
             self.listener.group_changed(key, there=not deleted)
 
@@ -231,6 +237,7 @@ class World:
             return
         self.pods.pop(key, None)
         self.unread.discard(key)
+        self.nominated.discard(key)
         if before is not None:
             self._hold(before, -1)
             if before.gang is not None:
@@ -247,6 +254,8 @@ class World:
             if facts.gang is not None:
                 self._changed.add(facts.gang)
                 self.members.setdefault(facts.gang, {})[key] = facts
+                if facts.state is State.WAITING and pod.status.nominated_node_name:
+                    self.nominated.add(key)
         # Who was not known, and goes, changes nothing: a watch may tell the same thing twice.
         if self.listener is not None and (before is not None or facts is not None):
             self.listener.pod_changed(before, facts)

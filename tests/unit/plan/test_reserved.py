@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.plan.attempt import Engine
 from muster.plan.cycle import schedule
 from muster.plan.layout import BINPACK
@@ -11,7 +12,6 @@ from muster.plan.ledger import Ledger
 from muster.plan.reserved import Reserved
 from muster.sim.objects import at
 from muster.snapshot.build import build
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION
 from oracle.engine import world_of
 from short_forms import documents_of, lone, merged, ns, number_of
 

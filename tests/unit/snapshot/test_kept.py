@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.model import Metadata
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.api.tree import NONE
 from muster.snapshot.build import build
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, MOST_ENTRIES, annotation_of, entries_of
+from muster.snapshot.kept import MOST_ENTRIES, annotation_of, entries_of
 from oracle.engine import world_of
 from oracle.instances import GPU, group, node, pod
 

@@ -1,8 +1,9 @@
 """Clocks of staleness that are over, or began anew, while nothing can be told (SPEC §8).
 
 The status of a PodGroup is where clocks are kept, and it waits for the gang's own writes: one without an answer may
-keep it as it is for long. A tree node that was whole meanwhile must not go at its next loss by a clock of before. What
-is known better than the status has it is kept here, and only until the status has it too.
+keep it as it is for long, and so may a server that does not take the status itself, or a watch that is slow to show it.
+A tree node that was whole meanwhile must not go at its next loss by a clock of before. What is known better than the
+status has it is kept here, and only until the status has it too.
 """
 
 from bisect import bisect_left
@@ -17,28 +18,38 @@ from muster.snapshot.world import Key, World
 _S = 10**9
 
 
-def keep_clocks(plan: Plan, world: World, unseen: Collection[Key], flying: Collection[Key]) -> None:
-    """After a cycle. `unseen` are the pods on their way to a node, `flying` the gangs with any write on its way."""
-    snapshot = plan.snapshot
-    for key in {*flying, *world.recorded}:
-        at = bisect_left(snapshot.gangs, key, key=lambda gang: gang.key)
-        gang = snapshot.gangs[at] if at < len(snapshot.gangs) else None
+def keep_clocks(plan: Plan, world: World, unsure: Collection[Key], flying: Collection[Key]) -> None:
+    """After a cycle. `unsure` are the pods on their way to a node of which nobody has said yet that they have it,
+    `flying` the gangs with any write on its way.
+    """
+    gangs = plan.snapshot.gangs
+    keys = {*world.recorded, *(gangs[number].key for number in plan.snapshot.clocked)}
+    moving = {*flying, *_moved(plan)} if keys else set[Key]()
+    for key in keys:
+        at = bisect_left(gangs, key, key=lambda gang: gang.key)
+        gang = gangs[at] if at < len(gangs) else None
         if gang is None or gang.key != key:
             world.record(key, {})
-        elif gang.recorded and (key in world.recorded or any(one and one.stale_since_ns for one in gang.recorded)):
+        elif gang.recorded:
             running = [row.stale_since_ns for row in plan.outcomes[at].rows]
-            world.record(key, _known_better(gang, world, running, frozenset(unseen), is_told=key not in flying))
+            world.record(key, _known_better(gang, world, running, frozenset(unsure), is_told=key not in moving))
+
+
+def _moved(plan: Plan) -> set[Key]:
+    """The gangs of which the cycle binds or evicts pods: what it found of them has not happened yet."""
+    numbers = {one.gang for one in plan.placements if not one.nominated} | {one.gang for one in plan.evictions}
+    return {plan.snapshot.gangs[number].key for number in numbers}
 
 
 def _known_better(
-    gang: Gang, world: World, running: list[int], unseen: frozenset[Key], *, is_told: bool
+    gang: Gang, world: World, running: list[int], unsure: frozenset[Key], *, is_told: bool
 ) -> dict[str, Recorded]:
     """Tree nodes, by name, of which the status has an older clock. `running` are the clocks of the cycle; a gang that
     `is_told` how it stands has no write on its way.
     """
     seen = list(gang.present)
     for leaf, here in gang.placed.items():
-        seen[leaf] -= sum((gang.key[0], pod) in unseen for pod in here.pods)
+        seen[leaf] -= sum((gang.key[0], pod) in unsure for pod in here.pods)
     met, before = satisfied(gang.tree, seen), world.recorded.get(gang.key, {})
     written = {one.name: one.stale_since for one in world.groups[gang.key].status.sub_groups}
     found: dict[str, Recorded] = {}
@@ -61,7 +72,7 @@ def _known_better(
 
 
 def _whole(gang: Gang, row: int, seen: list[int]) -> Recorded:
-    """A tree node that has its minimum, by pods that were seen."""
+    """A tree node that has its minimum, by pods that were seen, or whose binds were answered with a yes."""
     leaves = gang.tree.leaves_below(row)
     succeeded = sum(gang.counts.get(leaf, Counts()).succeeded for leaf in leaves)
     return Recorded(True, gang.tree.nodes[row].minimum, sum(seen[leaf] for leaf in leaves) - succeeded, succeeded)

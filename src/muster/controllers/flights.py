@@ -62,6 +62,10 @@ class Flights:
         """The pods that are on their way to a node."""
         return [key for key, flight in self._flights.items() if flight.node]
 
+    def unsure(self) -> Collection[Key]:
+        """Those of them of which the API server has not said yes yet: they may never have one."""
+        return [key for key, flight in self._flights.items() if flight.node and flight.answered_ns is None]
+
     def gangs(self) -> Collection[Key]:
         """The gangs of the pods that writes are on their way for."""
         return self._of_gang.keys()

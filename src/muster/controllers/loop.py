@@ -212,14 +212,17 @@ class Loop:
         if orders is not None and orders.evictions:
             meant = {(order.pod, order.uid) for order in orders.evictions}
             scheduler.unsaid(orders)
-            are_known = await self._read_again({order.pod[0] for order in orders.evictions})
+            read = _concerned(orders)
+            are_known = await self._read_again(read)
             lap("read")
             orders = self._plan(lap)
             if orders is not None and not are_known:
                 # Nobody goes; whoever needs nobody to go is placed all the same.
                 orders = orders._replace(evictions=())
-            elif orders is not None and {(order.pod, order.uid) for order in orders.evictions} - meant:
-                # Others would go now than those that were read: once more.
+            elif orders is not None and (
+                {(order.pod, order.uid) for order in orders.evictions} - meant or _concerned(orders) - read
+            ):
+                # Others would go now than those that were read, or for others: once more.
                 orders = orders._replace(evictions=())
                 self._awake.set()
         if orders is None:
@@ -309,8 +312,8 @@ class Loop:
         self._scheduler.read(key, uid, pod, self._at_ns())
 
     async def _read_again(self, namespaces: Iterable[str]) -> bool:
-        """All that says who may go from these namespaces, as it is now, whatever the watches have shown. False: it
-        can't be read.
+        """All that says who may go from these namespaces and for whom, as it is now, whatever the watches have shown.
+        False: it can't be read.
         """
         scheduler, are_known, seen = self._scheduler, True, dict(self._versions)
         asked = [
@@ -356,3 +359,9 @@ class Loop:
     def _at_ns(self) -> int:
         """The time that never goes back."""
         return int(self._clock.now_s() * _S)
+
+
+def _concerned(orders: Orders) -> set[str]:
+    """The namespaces of those who go, and of those they go for: what is reserved for these is not written again."""
+    gangs = (order.beneficiary.partition("/") for order in orders.evictions if order.beneficiary is not None)
+    return {order.pod[0] for order in orders.evictions} | {namespace for namespace, _, _ in gangs}

@@ -68,6 +68,8 @@ class Scheduler:
         self._patience: Patience[Key] = Patience(free=_BIND_ATTEMPTS)
         # By pod and uid.
         self._evictions: Patience[tuple[Key, str]] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
+        # The evictions that were ordered, by pod, as long as the API server has not said yes.
+        self._ordered: dict[Key, EvictOrder] = {}
         # Objects, by uid, that were seen to go while others are read; None: nobody reads.
         self._gone: set[str] | None = None
         self._identity, self._cycles = identity, 0
@@ -194,7 +196,7 @@ class Scheduler:
         snapshot = self._builder.build(now_ns)
         lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
-        keep_clocks(self.plan, self.world, self.flights.binds(), self.flights.gangs())
+        keep_clocks(self.plan, self.world, self.flights.unsure(), self.flights.gangs())
         lap("plan")
         self._cycles += 1
         self.decision = f"{self._identity}-{self._cycles}"
@@ -203,16 +205,20 @@ class Scheduler:
         return self._without_flying(found)
 
     def _without_flying(self, found: Orders) -> Orders:
-        """Without evictions of pods that are still on their way to a node, and of others that are only right with
-        them: all of them go when it is known what became of those. And without more pods for a gang of which nobody
-        knows what became of one: where somebody is admitted, that one does not count (SPEC §1). While it is not known
-        whether a pod leaves, it may still hold its domain, and its part of its queue.
+        """Without evictions of pods that are still on their way to a node, and of others that are only right with them,
+        or with pods that were told to go before and may stay: all of them go when it is known what became of those.
+        And without more pods for a gang of which nobody knows what became of one: where somebody is admitted, that one
+        does not count (SPEC §1). While it is not known whether a pod leaves, it may still hold its domain, and its part
+        of its queue.
         """
-        parts = parts_of(found.evictions)
+        leaving = self.flights.leaving()
+        self._ordered = {pod: order for pod, order in self._ordered.items() if pod in leaving}
+        # One of a kind will do: there may be many.
+        before = {(order.gang, order.beneficiary): order for order in self._ordered.values()}
+        parts = parts_of((*found.evictions, *before.values()))
         vain = {order for part in parts if any(one.pod in self.flights for one in part) for order in part}
         going = tuple(order for order in found.evictions if order not in vain)
         assert self.plan is not None
-        leaving = self.flights.leaving()
         # Also those that nobody tells to go now: the plan has given away what they hold.
         may_stay = {*leaving, *(order.pod for order in found.evictions)}
         waiting = self.flights.unknown() | {one for one in leaving.values() if one is not None}
@@ -244,6 +250,7 @@ class Scheduler:
                 self.flights.bind(order.pod, order.node, now_ns)
             else:
                 self.flights.leave(order.pod, now_ns)
+                self._ordered[order.pod] = order
 
     def promised(self, gangs: Collection[Key]) -> list[NominateOrder]:
         """The waiting pods of these gangs for which the last plan has room that others are to leave."""

@@ -238,6 +238,11 @@ class Gang:
         """Whether pods are placed and some tree node is below its minimum."""
         return bool(self.placed) and not self.is_single and not all(self.satisfied)
 
+    @once
+    def has_clock(self) -> bool:
+        """Whether a clock of staleness runs for some tree node of it."""
+        return any(one is not None and one.stale_since_ns for one in self.recorded)
+
     @property
     def is_single(self) -> bool:
         """Whether it is one placed pod and nothing else, and needs it."""
@@ -322,6 +327,11 @@ class Snapshot:
     def broken(self) -> tuple[int, ...]:
         """The gangs that have placed pods and lack some of a minimum."""
         return tuple(number for number, gang in enumerate(self.gangs) if gang.is_broken)
+
+    @once
+    def clocked(self) -> tuple[int, ...]:
+        """The gangs that a clock of staleness runs for."""
+        return tuple(number for number, gang in enumerate(self.gangs) if gang.has_clock)
 
     @once
     def keeping(self) -> tuple[int, ...]:

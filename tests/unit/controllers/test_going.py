@@ -7,9 +7,8 @@ from msgspec import structs
 
 from muster.api.cluster import Pod
 from muster.api.kinds import Kind, kind_of, read_object
-from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
 from muster.controllers.scheduler import Scheduler
-from short_forms import BEGIN, documents_of, ns
+from short_forms import documents_of, ns
 from unit.controllers.playground import HIGH, LOST, Server, gang, is_whole, nodes, played, running, told, until
 from unit.kube.playing import refusal
 
@@ -193,78 +192,6 @@ def test_a_gang_gets_nobody_new_while_one_that_was_told_to_go_may_stay():
     assert [order.pod[1] for order in scheduler.cycle(ns(2)).binds] == ["new"]
 
 
-def half_repaired():
-    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale; and
-    with a bind of child `b` that has no answer, so that nothing is told. With its pods.
-    """
-    scheduler = Scheduler()
-    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
-    things = {
-        "nodes": [{"name": "n", "gpus": 8}],
-        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
-        "pods": [
-            *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
-            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
-            {"gang": "g", "subGroup": "b", "name": "b-1"},
-        ],
-    }
-    seen = seen_by(scheduler, things)
-    group = scheduler.world.groups["default", "g"]
-    rows = [
-        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
-        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
-        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
-    ]
-    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
-    (bind,) = scheduler.cycle(ns(40)).binds
-    scheduler.sent([bind], ns(40))
-    scheduler.cycle(ns(41))
-    return scheduler, seen, bind
-
-
-def test_a_clock_is_over_when_what_it_was_for_is_whole_again_also_while_nothing_can_be_told():
-    """Found by the simulation (seed 4828): a bind had no answer for long, so no status was written; and a child that
-    had been whole for half a minute was reaped at its next loss, by a clock of before.
-    """
-    scheduler, seen, _ = half_repaired()
-    scheduler.see(seen["a-1"], deleted=True)
-    assert scheduler.cycle(ns(42)).evictions == ()
-
-
-def test_a_clock_that_began_anew_while_nothing_could_be_told_runs_on():
-    scheduler, seen, _ = half_repaired()
-    scheduler.see(seen["a-1"], deleted=True)
-    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
-    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
-
-
-def test_what_was_known_better_than_the_status_is_forgotten_when_the_status_has_it():
-    scheduler, seen, bind = half_repaired()
-    assert ("default", "g") in scheduler.world.recorded
-    scheduler.bound(bind, ns(42))
-    scheduler.see(structs.replace(seen["b-1"], spec=structs.replace(seen["b-1"].spec, node_name="n")))
-    (told,) = scheduler.cycle(ns(43)).statuses
-    assert [row.stale_since for row in told.status.sub_groups] == [None, None, None]
-    scheduler.world.apply(structs.replace(scheduler.world.groups["default", "g"], status=told.status))
-    scheduler.cycle(ns(44))
-    assert scheduler.world.recorded == {}
-
-
-def test_a_child_that_lost_with_its_gang_has_a_clock_of_its_own_when_that_of_the_gang_is_over():
-    """Found by the simulation (seed 165): the gang was whole again by its other child while nothing could be told."""
-    scheduler, seen, _ = half_repaired()
-    group = scheduler.world.groups["default", "g"]
-    rows = [
-        SubGroupStatus(name="", satisfied=False, minimum=1, pods=PodCounts(placed=1), stale_since=BEGIN),
-        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1)),
-        SubGroupStatus(name="b", satisfied=False, minimum=1),
-    ]
-    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
-    scheduler.see(seen["a-1"], deleted=True)
-    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
-    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
-
-
 @pytest.mark.parametrize(("quota", "come"), [(1, []), (3, ["p-4"])])
 def test_who_is_beside_a_core_only_if_others_come_waits_for_them_where_the_core_may_not_grow(quota, come):
     """Found by the simulation (seed 7228): a core was above its quota, because somebody had raised the minimum; a bind
@@ -289,3 +216,64 @@ def test_who_is_beside_a_core_only_if_others_come_waits_for_them_where_the_core_
     if not come:
         scheduler.bound(bind, ns(3))
         assert [order.pod[1] for order in scheduler.cycle(ns(3)).binds] == list(more)
+
+
+def pressed(scheduler, *, low=("low", "low")):
+    """Two gangs come that go before others: what one of them leaves the other one needs. Gives the evictions for the
+    first one, which wait to be sent. `low`: the gangs of the pods that are there, two each.
+    """
+    gangs = {name: {"minMember": 2} for name in low}
+    gangs |= {name: {"minMember": 2, "priorityClassName": "high"} for name in ("high", "next")}
+    pods = [{"gang": low[at // 2], "name": f"low-{at}", "on": "n"} for at in range(4)]
+    things = {"nodes": [{"name": "n", "gpus": 4}], "gangs": gangs, "pods": pods}
+    seen_by(scheduler, things)
+    seen_by(scheduler, {"pods": [{"gang": "high", "name": f"high-{at}"} for at in range(2)]})
+    first = scheduler.cycle(ns(0)).evictions
+    assert len(first) == 2
+    scheduler.sent(first, ns(0))
+    seen_by(scheduler, {"pods": [{"gang": "next", "name": f"next-{at}"} for at in range(2)]})
+    return first
+
+
+def test_a_minimum_does_not_go_before_it_is_known_that_the_rest_of_its_gang_does():
+    """Found by the simulation (seed 4830): the surplus was to go first, and then stayed, for its room could not be
+    reserved; what went was the minimum alone, and three pods were left that could do nothing.
+    """
+    scheduler = Scheduler()
+    first = pressed(scheduler)
+    assert scheduler.cycle(ns(1)).evictions == ()
+    for order in first:
+        scheduler.put_off(order)
+    assert len(scheduler.cycle(ns(2)).evictions) == 4
+
+
+def test_a_minimum_goes_when_the_rest_of_its_gang_was_told_to():
+    scheduler = Scheduler()
+    first = pressed(scheduler)
+    scheduler.flights.answered(first[0].pod, first[0].uid, ns(1))
+    assert scheduler.cycle(ns(1)).evictions == ()
+    scheduler.flights.answered(first[1].pod, first[1].uid, ns(2))
+    second = scheduler.cycle(ns(2)).evictions
+    assert len({order.pod for order in (*first, *second)}) == 4
+
+
+def test_who_has_nothing_to_do_with_those_that_may_stay_goes_at_once():
+    scheduler = Scheduler()
+    first = pressed(scheduler, low=("lowa", "lowb"))
+    second = scheduler.cycle(ns(1)).evictions
+    assert len({order.gang for order in (*first, *second)}) == 2
+
+
+def test_nobody_else_goes_for_a_gang_before_it_is_known_that_the_first_do():
+    """It asks for more by now: if those stay, the others would go for a gang that still has no place."""
+    scheduler = Scheduler()
+    first = pressed(scheduler, low=("lowa", "lowb"))
+    more = [{"gang": "high", "name": f"high-{at}"} for at in range(2, 4)]
+    seen_by(scheduler, {"gangs": {"high": {"minMember": 4, "priorityClassName": "high"}}, "pods": more})
+    for name in ("next-0", "next-1"):
+        scheduler.see(scheduler.world.pods["default", name].pod, deleted=True)
+    assert scheduler.cycle(ns(1)).evictions == ()
+    for order in first:
+        scheduler.flights.answered(order.pod, order.uid, ns(2))
+    second = scheduler.cycle(ns(2)).evictions
+    assert len({order.gang for order in (*first, *second)}) == 2

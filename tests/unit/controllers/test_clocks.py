@@ -1,0 +1,167 @@
+"""Clocks of staleness that the status can't tell: what was whole again has a new one at its next loss."""
+
+from msgspec import structs
+
+from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
+from muster.controllers.scheduler import Scheduler
+from short_forms import BEGIN, ns
+from unit.controllers.test_going import seen_by
+
+
+def half_repaired():
+    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale; and
+    with a bind of child `b` that has no answer, so that nothing is told. With its pods.
+    """
+    scheduler = Scheduler()
+    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
+        "pods": [
+            *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
+            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
+            {"gang": "g", "subGroup": "b", "name": "b-1"},
+        ],
+    }
+    seen = seen_by(scheduler, things)
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    (bind,) = scheduler.cycle(ns(40)).binds
+    scheduler.sent([bind], ns(40))
+    scheduler.cycle(ns(41))
+    return scheduler, seen, bind
+
+
+def test_a_clock_is_over_when_what_it_was_for_is_whole_again_also_while_nothing_can_be_told():
+    """Found by the simulation (seed 4828): a bind had no answer for long, so no status was written; and a child that
+    had been whole for half a minute was reaped at its next loss, by a clock of before.
+    """
+    scheduler, seen, _ = half_repaired()
+    scheduler.see(seen["a-1"], deleted=True)
+    assert scheduler.cycle(ns(42)).evictions == ()
+
+
+def test_a_clock_that_began_anew_while_nothing_could_be_told_runs_on():
+    scheduler, seen, _ = half_repaired()
+    scheduler.see(seen["a-1"], deleted=True)
+    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+def test_what_was_known_better_than_the_status_is_forgotten_when_the_status_has_it():
+    scheduler, seen, bind = half_repaired()
+    assert ("default", "g") in scheduler.world.recorded
+    scheduler.bound(bind, ns(42))
+    scheduler.see(structs.replace(seen["b-1"], spec=structs.replace(seen["b-1"].spec, node_name="n")))
+    (told,) = scheduler.cycle(ns(43)).statuses
+    assert [row.stale_since for row in told.status.sub_groups] == [None, None, None]
+    scheduler.world.apply(structs.replace(scheduler.world.groups["default", "g"], status=told.status))
+    scheduler.cycle(ns(44))
+    assert scheduler.world.recorded == {}
+
+
+def test_a_child_that_lost_with_its_gang_has_a_clock_of_its_own_when_that_of_the_gang_is_over():
+    """Found by the simulation (seed 165): the gang was whole again by its other child while nothing could be told."""
+    scheduler, seen, _ = half_repaired()
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=False, minimum=1, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1)),
+        SubGroupStatus(name="b", satisfied=False, minimum=1),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    scheduler.see(seen["a-1"], deleted=True)
+    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+def untold():
+    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale; no
+    bind is on its way, but the server does not take the status. With its pods.
+    """
+    scheduler = Scheduler()
+    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
+        "pods": [
+            *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
+            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
+        ],
+    }
+    seen = seen_by(scheduler, things)
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    for at in (40, 41):
+        (told,) = scheduler.cycle(ns(at)).statuses
+        assert [row.stale_since for row in told.status.sub_groups] == [None, None, None]
+        scheduler.untold(("default", "g"))
+    return scheduler, seen
+
+
+def test_a_clock_is_over_when_what_it_was_for_is_whole_again_also_while_the_status_is_not_taken():
+    scheduler, seen = untold()
+    scheduler.see(seen["a-1"], deleted=True)
+    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+def test_a_clock_that_began_anew_while_the_status_was_not_taken_runs_on_when_a_bind_fails():
+    """A bind that is only planned has repaired nothing yet: a child must not hold its room for ever by trying."""
+    scheduler, seen = untold()
+    scheduler.see(seen["a-1"], deleted=True)
+    assert scheduler.cycle(ns(42)).evictions == ()
+    spec = structs.replace(seen["a-1"].spec, node_name="")
+    metadata = structs.replace(seen["a-1"].metadata, name="a-2", uid="uid-a-2")
+    another = structs.replace(seen["a-1"], metadata=metadata, spec=spec)
+    scheduler.see(another)
+    (bind,) = scheduler.cycle(ns(44)).binds
+    scheduler.sent([bind], ns(44))
+    scheduler.refused(bind, "no", ns(45))
+    scheduler.see(another, deleted=True)
+    assert scheduler.cycle(ns(46)).evictions == ()
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+def mended(says):
+    """A gang that lost one of its two pods forty seconds ago, by its status. Another pod was sent to a node, and `says`
+    is done with the bind; then, between two cycles, that one is seen where it is and the other one is gone.
+    """
+    scheduler = Scheduler()
+    pods = [{"gang": "g", "name": "old", "on": "n"}, {"gang": "g", "name": "new"}]
+    gangs = {"g": {"minMember": 2, "stalenessGracePeriod": "5s"}}
+    seen = seen_by(scheduler, {"nodes": [{"name": "n", "gpus": 8}], "gangs": gangs, "pods": pods})
+    rows = [SubGroupStatus(name="", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN)]
+    group = scheduler.world.groups["default", "g"]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    (bind,) = scheduler.cycle(ns(40)).binds
+    scheduler.sent([bind], ns(40))
+    says(scheduler, bind)
+    scheduler.cycle(ns(41))
+    scheduler.see(structs.replace(seen["new"], spec=structs.replace(seen["new"].spec, node_name="n")))
+    scheduler.see(seen["old"], deleted=True)
+    return scheduler
+
+
+def test_a_bind_that_the_server_took_ends_a_clock_also_before_it_is_seen():
+    """Found by the simulation (seed 5546): a gang had been whole for seconds by binds that were answered and that no
+    watch had shown; it lost a pod when they were, and all of it went by a clock of before.
+    """
+    scheduler = mended(lambda scheduler, bind: scheduler.bound(bind, ns(41)))
+    assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
+    assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["new"]
+
+
+def test_a_bind_without_an_answer_ends_no_clock():
+    scheduler = mended(lambda scheduler, bind: scheduler.flights.lost(bind.pod, bind.uid, "nobody knows"))
+    assert [order.pod[1] for order in scheduler.cycle(ns(42)).evictions] == ["new"]

@@ -58,12 +58,8 @@ class Flights:
         """The pods that writes are on their way for."""
         return self._flights.keys()
 
-    def binds(self) -> Collection[Key]:
-        """The pods that are on their way to a node."""
-        return [key for key, flight in self._flights.items() if flight.node]
-
     def unsure(self) -> Collection[Key]:
-        """Those of them of which the API server has not said yes yet: they may never have one."""
+        """The pods on their way to a node of which the API server has not said yes yet: they may never have one."""
         return [key for key, flight in self._flights.items() if flight.node and flight.answered_ns is None]
 
     def gangs(self) -> Collection[Key]:
@@ -86,7 +82,7 @@ class Flights:
             self._world.apply(pod, deleted=deleted, error=error)
             return
         flight.real, flight.error = pod, error
-        self._world.apply(_overlaid(pod, flight), error=error)
+        self._overlay(flight)
 
     def bind(self, key: Key, node: str, now_ns: int) -> Flight:
         """A bind is about to be sent."""
@@ -103,14 +99,25 @@ class Flights:
         flight = self._flights[key] = Flight(pod.metadata.uid, node, now_ns, pod, facts.gang)
         if facts.gang is not None:
             self._of_gang[facts.gang] += 1
-        self._world.apply(_overlaid(pod, flight))
+        self._overlay(flight)
         return flight
+
+    def _overlay(self, flight: Flight) -> None:
+        """The pod is seen as the write will leave it. One that ended first stays what it is until the API server said yes,
+        and is gone then.
+        """
+        if not flight.node and state_of(flight.real) in _ENDED:
+            self._world.apply(flight.real, deleted=flight.answered_ns is not None, error=flight.error)
+        else:
+            self._world.apply(_overlaid(flight.real, flight), error=flight.error)
 
     def answered(self, key: Key, uid: str, now_ns: int | None = None) -> None:
         """The API server said yes."""
         flight = self._of(key, uid)
         if flight is not None:
             flight.answered_ns, flight.unknown = flight.sent_ns if now_ns is None else now_ns, False
+            if state_of(flight.real) in _ENDED:
+                self._overlay(flight)
 
     def lost(self, key: Key, uid: str, why: str = "") -> None:
         """No answer, or one that leaves open what happened."""
@@ -180,9 +187,9 @@ class Flights:
 
 def _shows(pod: Pod, flight: Flight) -> bool:
     """Whether the pod is past what was sent, whatever came of it."""
-    if state_of(pod) in _ENDED or pod.metadata.deletion_timestamp is not None:
+    if pod.metadata.deletion_timestamp is not None:
         return True
-    return bool(flight.node) and bool(pod.spec.node_name)
+    return bool(flight.node) and (bool(pod.spec.node_name) or state_of(pod) in _ENDED)
 
 
 def _overlaid(pod: Pod, flight: Flight) -> Pod:

@@ -103,7 +103,7 @@ class Flights:
         return flight
 
     def _overlay(self, flight: Flight) -> None:
-        """The pod is seen as the write will leave it. One that ended first stays what it is until the API server said yes,
+        """The pod is seen as the write will leave it. One that ended first is what it is until the API server says yes,
         and is gone then.
         """
         if not flight.node and state_of(flight.real) in _ENDED:

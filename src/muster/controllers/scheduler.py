@@ -216,7 +216,13 @@ class Scheduler:
         # One of a kind will do: there may be many.
         before = {(order.gang, order.beneficiary): order for order in self._ordered.values()}
         parts = parts_of((*found.evictions, *before.values()))
-        vain = {order for part in parts if any(one.pod in self.flights for one in part) for order in part}
+        counts_on_them = self._promised_room_of(leaving) if found.evictions else set()
+        vain = {
+            order
+            for part in parts
+            if any(one.pod in self.flights or one.beneficiary in counts_on_them for one in part)
+            for order in part
+        }
         going = tuple(order for order in found.evictions if order not in vain)
         assert self.plan is not None
         # Also those that nobody tells to go now: the plan has given away what they hold.
@@ -225,6 +231,12 @@ class Scheduler:
         waiting |= overdrawn(self.plan, self.world, may_stay, found.binds)
         waiting |= leaning(self.plan, self.flights.unanswered(), found.binds)
         return found._replace(binds=tuple(order for order in found.binds if order.gang not in waiting), evictions=going)
+
+    def _promised_room_of(self, leaving: Iterable[Key]) -> set[str]:
+        """The gangs, by name, that the plan promises room on nodes of these pods."""
+        nodes = {self.world.pods[pod].pod.spec.node_name for pod in leaving if pod in self.world.pods}
+        gangs = (self.world.pods[pod].gang for pod, node in self._nominated().items() if node in nodes)
+        return {"/".join(gang) for gang in gangs if gang is not None}
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""

@@ -218,14 +218,16 @@ def test_who_is_beside_a_core_only_if_others_come_waits_for_them_where_the_core_
         assert [order.pod[1] for order in scheduler.cycle(ns(3)).binds] == list(more)
 
 
-def pressed(scheduler, *, low=("low", "low")):
+def pressed(scheduler, *, low=("low", "low"), apart=True):
     """Two gangs come that go before others: what one of them leaves the other one needs. Gives the evictions for the
-    first one, which wait to be sent. `low`: the gangs of the pods that are there, two each.
+    first one, which wait to be sent. `low`: the gangs of the pods that are there, two each, on two nodes or on one.
     """
     gangs = {name: {"minMember": 2} for name in low}
     gangs |= {name: {"minMember": 2, "priorityClassName": "high"} for name in ("high", "next")}
-    pods = [{"gang": low[at // 2], "name": f"low-{at}", "on": "n"} for at in range(4)]
-    things = {"nodes": [{"name": "n", "gpus": 4}], "gangs": gangs, "pods": pods}
+    nodes = [{"name": f"n-{at}", "gpus": 2} for at in range(2)] if apart else [{"name": "n-0", "gpus": 4}]
+    on = [nodes[at // 2 % len(nodes)]["name"] for at in range(4)]
+    pods = [{"gang": low[at // 2], "name": f"low-{at}", "on": on[at]} for at in range(4)]
+    things = {"nodes": nodes, "gangs": gangs, "pods": pods}
     seen_by(scheduler, things)
     seen_by(scheduler, {"pods": [{"gang": "high", "name": f"high-{at}"} for at in range(2)]})
     first = scheduler.cycle(ns(0)).evictions
@@ -262,6 +264,18 @@ def test_who_has_nothing_to_do_with_those_that_may_stay_goes_at_once():
     first = pressed(scheduler, low=("lowa", "lowb"))
     second = scheduler.cycle(ns(1)).evictions
     assert len({order.gang for order in (*first, *second)}) == 2
+
+
+def test_nobody_goes_for_room_beside_which_others_may_stay():
+    """Found by the simulation (seed 8120): a gang was to get the room of pods that were told to go for another one, and
+    of more that had to go for it; the first were not sent away after all, and the others had gone for nobody.
+    """
+    scheduler = Scheduler()
+    first = pressed(scheduler, low=("lowa", "lowb"), apart=False)
+    assert scheduler.cycle(ns(1)).evictions == ()
+    for order in first:
+        scheduler.flights.answered(order.pod, order.uid, ns(2))
+    assert len(scheduler.cycle(ns(2)).evictions) == 2
 
 
 def test_nobody_else_goes_for_a_gang_before_it_is_known_that_the_first_do():

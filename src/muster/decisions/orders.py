@@ -318,7 +318,7 @@ def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]
 def _rooms(plan: Plan, moving: Collection[Key], world: World) -> Iterator[RoomOrder]:
     """Room that is kept for moved pods, and no longer. While pods are `moving` there, it stays."""
     gangs = plan.snapshot.gangs
-    known = (number for number, gang in enumerate(gangs) if gang.key in world.keeping)
+    known = (number for number, gang in enumerate(gangs) if gang.key in world.keeping) if world.keeping else ()
     over = {number for number in known if gangs[number].kept or gangs[number].key not in moving}
     for number in sorted({*plan.kept, *over}):
         gang, kept = gangs[number], plan.kept.get(number, ())

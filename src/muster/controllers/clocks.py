@@ -25,6 +25,7 @@ def keep_clocks(plan: Plan, world: World, unsure: Collection[Key], flying: Colle
     gangs = plan.snapshot.gangs
     keys = {*world.recorded, *(gangs[number].key for number in plan.snapshot.clocked)}
     moving = {*flying, *_moved(plan)} if keys else set[Key]()
+    may_fail = frozenset(unsure)
     for key in keys:
         at = bisect_left(gangs, key, key=lambda gang: gang.key)
         gang = gangs[at] if at < len(gangs) else None
@@ -32,7 +33,7 @@ def keep_clocks(plan: Plan, world: World, unsure: Collection[Key], flying: Colle
             world.record(key, {})
         elif gang.recorded:
             running = [row.stale_since_ns for row in plan.outcomes[at].rows]
-            world.record(key, _known_better(gang, world, running, frozenset(unsure), is_told=key not in moving))
+            world.record(key, _known_better(gang, world, running, may_fail, is_told=key not in moving))
 
 
 def _moved(plan: Plan) -> set[Key]:
@@ -42,14 +43,14 @@ def _moved(plan: Plan) -> set[Key]:
 
 
 def _known_better(
-    gang: Gang, world: World, running: list[int], unsure: frozenset[Key], *, is_told: bool
+    gang: Gang, world: World, running: list[int], may_fail: frozenset[Key], *, is_told: bool
 ) -> dict[str, Recorded]:
     """Tree nodes, by name, of which the status has an older clock. `running` are the clocks of the cycle; a gang that
     `is_told` how it stands has no write on its way.
     """
     seen = list(gang.present)
     for leaf, here in gang.placed.items():
-        seen[leaf] -= sum((gang.key[0], pod) in unsure for pod in here.pods)
+        seen[leaf] -= sum((gang.key[0], pod) in may_fail for pod in here.pods)
     met, before = satisfied(gang.tree, seen), world.recorded.get(gang.key, {})
     written = {one.name: one.stale_since for one in world.groups[gang.key].status.sub_groups}
     found: dict[str, Recorded] = {}

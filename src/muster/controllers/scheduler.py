@@ -17,14 +17,13 @@ from muster.api.topology import Topology
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
-from muster.controllers.charging import leaning, overdrawn
+from muster.controllers.certainty import Promises, certain, nominated
 from muster.controllers.clocks import keep_clocks
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
-from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, orders_of, parts_of
-from muster.decisions.plan import Nominate, decide
+from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, orders_of
 from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
 from muster.kube.resources import is_later
@@ -68,8 +67,7 @@ class Scheduler:
         self._patience: Patience[Key] = Patience(free=_BIND_ATTEMPTS)
         # By pod and uid.
         self._evictions: Patience[tuple[Key, str]] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
-        # The evictions that were ordered, by pod, as long as the API server has not said yes.
-        self._ordered: dict[Key, EvictOrder] = {}
+        self._promises = Promises()
         # Objects, by uid, that were seen to go while others are read; None: nobody reads.
         self._gone: set[str] | None = None
         self._identity, self._cycles = identity, 0
@@ -202,41 +200,7 @@ class Scheduler:
         self.decision = f"{self._identity}-{self._cycles}"
         found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, self.decision)
         lap("orders")
-        return self._without_flying(found)
-
-    def _without_flying(self, found: Orders) -> Orders:
-        """Without evictions of pods that are still on their way to a node, and of others that are only right with them,
-        or with pods that were told to go before and may stay: all of them go when it is known what became of those.
-        And without more pods for a gang of which nobody knows what became of one: where somebody is admitted, that one
-        does not count (SPEC §1). While it is not known whether a pod leaves, it may still hold its domain, and its part
-        of its queue.
-        """
-        leaving = self.flights.leaving()
-        self._ordered = {pod: order for pod, order in self._ordered.items() if pod in leaving}
-        # One of a kind will do: there may be many.
-        before = {(order.gang, order.beneficiary): order for order in self._ordered.values()}
-        parts = parts_of((*found.evictions, *before.values()))
-        counts_on_them = self._promised_room_of(leaving) if found.evictions else set()
-        vain = {
-            order
-            for part in parts
-            if any(one.pod in self.flights or one.beneficiary in counts_on_them for one in part)
-            for order in part
-        }
-        going = tuple(order for order in found.evictions if order not in vain)
-        assert self.plan is not None
-        # Also those that nobody tells to go now: the plan has given away what they hold.
-        may_stay = {*leaving, *(order.pod for order in found.evictions)}
-        waiting = self.flights.unknown() | {one for one in leaving.values() if one is not None}
-        waiting |= overdrawn(self.plan, self.world, may_stay, found.binds)
-        waiting |= leaning(self.plan, self.flights.unanswered(), found.binds)
-        return found._replace(binds=tuple(order for order in found.binds if order.gang not in waiting), evictions=going)
-
-    def _promised_room_of(self, leaving: Iterable[Key]) -> set[str]:
-        """The gangs, by name, that the plan promises room on nodes of these pods."""
-        nodes = {self.world.pods[pod].pod.spec.node_name for pod in leaving if pod in self.world.pods}
-        gangs = (self.world.pods[pod].gang for pod, node in self._nominated().items() if node in nodes)
-        return {"/".join(gang) for gang in gangs if gang is not None}
+        return certain(found, self.plan, self.world, self.flights, self._promises)
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""
@@ -262,12 +226,13 @@ class Scheduler:
                 self.flights.bind(order.pod, order.node, now_ns)
             else:
                 self.flights.leave(order.pod, now_ns)
-                self._ordered[order.pod] = order
+                self._promises.take(order)
 
     def promised(self, gangs: Collection[Key]) -> list[NominateOrder]:
         """The waiting pods of these gangs for which the last plan has room that others are to leave."""
         found = []
-        for pod, node in self._nominated().items():
+        assert self.plan is not None
+        for pod, node in nominated(self.plan).items():
             facts = self.world.pods[pod]
             if facts.gang in gangs and facts.gang is not None and facts.state is State.WAITING:
                 found.append(NominateOrder(facts.gang, pod, facts.pod.metadata.uid, node))
@@ -279,12 +244,9 @@ class Scheduler:
 
         Nobody is to leave for such a gang before it was looked at again.
         """
-        still = self._nominated()
-        return {one.gang for one in promised if still.get(one.pod) != one.node or not self._waits(one.pod, one.uid)}
-
-    def _nominated(self) -> dict[Key, str]:
         assert self.plan is not None
-        return {(one.namespace, one.pod): one.node for one in decide(self.plan) if isinstance(one, Nominate)}
+        still = nominated(self.plan)
+        return {one.gang for one in promised if still.get(one.pod) != one.node or not self._waits(one.pod, one.uid)}
 
     def _waits(self, pod: Key, uid: str) -> bool:
         facts = self.world.pods.get(pod)

@@ -59,6 +59,10 @@ test("a gang that is there all the time is what the frame says", () => {
   assert.deepEqual(stretches(lane(0), 0, 10 * S, {state: "held"}), [["wait", 0, 10 * S]]);
 });
 
+test("a gang that is stale now is short now", () => {
+  assert.deepEqual(stretches(lane(10), 0, 20 * S, {state: "stale"}), [["short", 10 * S, 20 * S]]);
+});
+
 test("marks that meet are one, and the heaviest is seen", () => {
   const marks = [mark(0, "created"), mark(1, "evicted"), mark(1, "bound"), mark(50, "gone")];
   const found = clusters(marks, (ms) => ms / S, 13);

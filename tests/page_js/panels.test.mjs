@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {dress, look} from "../../src/muster/serve/static/colours.js";
-import {Camera} from "../../src/muster/serve/static/map_camera.js";
+import {noteOf} from "../../src/muster/serve/static/map_bar.js";
+import {Camera, nearest} from "../../src/muster/serve/static/map_camera.js";
 import {paintOver} from "../../src/muster/serve/static/map_over.js";
-import {bands, turns} from "../../src/muster/serve/static/queues.js";
+import {bands, inLine, turns} from "../../src/muster/serve/static/queues.js";
 import {example} from "../../src/muster/serve/static/whatif.js";
 
 const share = (more) => ({
@@ -136,17 +137,18 @@ test("what is looked at stays in its place when the map is laid out anew", () =>
 });
 
 test("a gang that is held in another topology has nodes here, and no domains", () => {
-  const rung = (topology) => {
+  const rung = (topology, small = false) => {
     const rack = {kind: "domain", name: "rack-2", path: "rack-2", level: 0, parent: null};
     const box = {kind: "node", name: "n", parent: rack};
     rack.children = [box];
     const asked = new Set();
-    const pen = new Proxy({}, {get: () => () => {}, set: () => true});
+    let rings = 0;
+    const pen = new Proxy({}, {get: (_, name) => () => (rings += name === "strokeRect"), set: () => true});
     const nothing = () => {};
     const painter = {
-      ...{pen, width: 100, height: 100, colours: {gang: []}, clear: nothing, tooSmall: () => false},
+      ...{pen, width: 100, height: 100, colours: {gang: []}, clear: nothing, tooSmall: () => small},
       ...{visible: () => true, slotsArea: () => ({detailed: false})},
-      ...{run: nothing, labels: nothing, repaintHeader: nothing},
+      ...{run: nothing, labels: nothing, repaintHeader: nothing, bar: nothing, measure: () => 0},
       rect: (one) => (asked.add(one.name), {x: 0, y: 0, w: 80, h: 80}),
     };
     const gang = {tree: [{topology, domain: "pdu-0"}]};
@@ -155,9 +157,61 @@ test("a gang that is held in another topology has nodes here, and no domains", (
     painter.index = {...index, frame, runs: () => ({runs: []})};
     const what = {lit: new Set(["default/a"]), found: new Set(), near: [], faint: null, ghost: null};
     paintOver(painter, null, {topology: "dc", boxes: new Map([["rack-2", rack]])}, what);
-    return asked;
+    return {asked, rings};
   };
-  assert.ok(rung("dc").has("rack-2"));
-  assert.ok(rung(null).has("rack-2"));
-  assert.deepEqual([...rung("power")], ["n"]);
+  assert.ok(rung("dc").asked.has("rack-2"));
+  assert.ok(rung(null).asked.has("rack-2"));
+  assert.deepEqual([...rung("power").asked], ["n"]);
+  // Where the nodes are too small to be seen, their rack stands for them, and is not outlined as if it were chosen.
+  assert.deepEqual([rung("dc", true).rings, rung("power", true).rings], [1, 0]);
+});
+
+test("a topology that is another one, or none, is told, with the way to the right one", () => {
+  const frame = {topologies: [{name: "dc"}, {name: "power"}]};
+  const gang = (...names) => ({tree: names.map((topology) => ({topology}))});
+  assert.equal(noteOf(frame, undefined, "dc", gang("dc", null)), null);
+  assert.equal(noteOf(frame, undefined, "dc", gang(null)), null);
+  assert.equal(noteOf(frame, undefined, "dc", undefined), null);
+  assert.equal(noteOf(frame, undefined, "dc", gang("gone")), null);
+  const other = {words: "shown in dc; its levels are of power: switch", name: "power"};
+  assert.deepEqual(noteOf(frame, undefined, "dc", gang("power")), other);
+  assert.deepEqual(noteOf(frame, "-", null, gang("dc")).words, "shown flat; its levels are of dc: switch");
+  assert.deepEqual(noteOf(frame, "dc", "dc", gang("dc", "power")), {words: "held in power too: switch", name: "power"});
+  assert.deepEqual(noteOf(frame, "nope", "dc", null), {words: "there is no Topology nope: shown in dc"});
+});
+
+test("who zooms in beside everything comes to the nearest node", () => {
+  const node = (x, y) => ({kind: "node", x, y, w: 40, h: 20});
+  const rack = {kind: "domain", x: 0, y: 0, w: 100, h: 100, children: [node(5, 30), node(50, 30)]};
+  const root = {kind: "domain", level: -1, x: 0, y: 0, w: 200, h: 100, children: [rack]};
+  assert.deepEqual(nearest(root, 20, 10), [20, 30]);
+  assert.deepEqual(nearest(root, 60, 40), [60, 40]);
+  assert.deepEqual(nearest({...root, children: []}, 60, 40), [60, 40]);
+  const camera = new Camera(() => {});
+  camera.resize(200, 100, root);
+  // On the title of the rack, and then between everything; however far.
+  for (const [x, y] of [
+    [20, 10],
+    [150, 90],
+    [199, 1],
+  ]) {
+    camera.set(camera.home());
+    for (let turn = 0; turn < 12; turn++) camera.zoom(1.5, x, y);
+    const seen = rack.children.some((one) => {
+      const at = camera.at(one);
+      return at.x < 195 && at.x + at.w > 5 && at.y < 95 && at.y + at.h > 5;
+    });
+    assert.ok(seen, `${x}, ${y}`);
+  }
+});
+
+test("those in line and those that are not are all that wait", () => {
+  const gang = (state, position, satisfied = false) => ({state, position, satisfied});
+  const gangs = {a: gang("pending", 1), b: gang("partial", 2, true), c: gang("running", null, true)};
+  assert.equal(inLine({gangs, queues: {}}), "2 gangs wait in line, 1 of them only with surplus");
+  const held = {d: gang("held", null), e: gang("held", null), f: gang("pending", null), g: gang("stale", null)};
+  const all = inLine({gangs: {...held, b: gangs.b}, queues: {q: {}}});
+  assert.equal(all, "1 gang waits in line, only with surplus; not in line: 2 held, 1 pending, 1 stale");
+  assert.equal(inLine({gangs: held, queues: {q: {unseen: 2}}}).split(";")[0], "2 gangs wait in line");
+  assert.equal(inLine({gangs: {c: gangs.c}, queues: {}}), "nobody waits in line");
 });

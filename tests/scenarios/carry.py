@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from muster.api.podgroup import PodGroupStatus
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroupStatus
 from muster.decisions.status import status_document, status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang, Kept
-from muster.snapshot.kept import KEPT_ROOM_ANNOTATION, annotation_of
+from muster.snapshot.kept import annotation_of
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]

@@ -170,7 +170,9 @@ def _notes(loaded: Loaded, added: Sequence[Key]) -> Iterator[str]:
         yield f"and {plural(len(wrong) - _MOST_WRONG, 'more error')}: muster validate says everything"
     yield from loaded.notes
     other = {one.kind for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown)}
-    kinds = other - {*loaded.owners, ""}
+    # Of some it is said already why they have no pods.
+    told = {note.partition(" ")[0] for note in loaded.notes if "no pods are assumed" in note}
+    kinds = other - {*loaded.owners, *told, ""}
     if kinds:
         says = "a workload counts by its pods: add those too, where its controller is not one of Kubernetes' own"
         yield f"passed over: {', '.join(sorted(kinds))} ({says})"

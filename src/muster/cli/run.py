@@ -17,7 +17,7 @@ from muster.cli.observed import STOPPED, Observed, Place, code_of, log_of
 from muster.cli.options import Server, load_config, with_config
 from muster.cli.render import say
 from muster.cli.serving import Address, Serving, address_of
-from muster.cli.showing import Where, showing_of, where_of
+from muster.cli.showing import Where, refuse_sign_in, showing_of, where_of
 from muster.config import Config
 from muster.errors import UsageError
 from muster.kube.client import Client
@@ -123,6 +123,8 @@ def run(
             if given:
                 raise UsageError(f"{option} has no meaning with --embedded", "leave one of them out")
         where = where_of(config.page, page, in_pod=False)
+        if where is not None:
+            refuse_sign_in(config.page, "an embedded cluster knows no tokens to sign in with")
         named = f"--kubeconfig {short(Path(file or DEFAULT).expanduser().absolute())}"
         options = Options(lease, address_of("--listen", listen or ""), page=where, flags=named)
         wishes = Wishes(file or DEFAULT, data, port or 0, nodes, lease_namespace)

@@ -14,7 +14,7 @@ from muster.plan.outcome import Plan
 from muster.serve.page.app import Asking, Page, Shown
 from muster.serve.page.gate import Callers, Names, OneToken, bracketed
 from muster.serve.page.history import History
-from muster.serve.views.frame import Source
+from muster.serve.views.frame import Notes, Source
 from muster.serve.views.scene import Scene, scene_of
 from muster.snapshot.world import Key, World
 from muster.telemetry import SILENT, Log
@@ -55,6 +55,13 @@ def where_of(config: PageConfig, option: str | None, *, in_pod: bool) -> Where |
     return Where(*address, exact=True, hosts=config.hosts)
 
 
+def refuse_sign_in(page: PageConfig, why: str) -> None:
+    """Raises UsageError where nobody could sign in by a cluster."""
+    if page.sign_in == "cluster":
+        hint = "leave it out, or: --set page.signIn=auto"
+        raise UsageError(f"page.signIn=cluster has no meaning here: {why}", hint)
+
+
 def showing_of(
     observed: Observed, config: Config, source: Source, *, flags: str, callers: Callers | None = None, log: Log = SILENT
 ) -> "Showing":
@@ -72,7 +79,7 @@ def showing_of(
         asking,
         callers=callers,
         decision=lambda: process.scheduler.decision,
-        flying=process.scheduler.flights.binds,
+        flying=process.scheduler.flights.unsure,
         going=lambda: process.work.going,
         waiting=lambda: process.work.sights.problem or "nothing was planned yet",
         woken=process.work.wake,
@@ -91,6 +98,7 @@ class Showing:
         world: World,
         asking: Asking,
         *,
+        notes: Notes | None = None,
         callers: Callers | None = None,
         decision: Callable[[], str] = lambda: "",
         flying: Callable[[], Collection[Key]] = tuple,
@@ -107,7 +115,7 @@ class Showing:
         self._callers = callers or OneToken()
         # Replicas behind one address number what they show apart, so that nobody goes on with what another one said.
         first = 1 if self._callers.mode == "token" else secrets.randbelow(10**6) * 10**6 + 1
-        shown = Shown(History(source, first=first), source, waiting)
+        shown = Shown(History(source, notes=notes, first=first), source, waiting)
         self._page = Page(shown, Names(port=0), self._callers, asking, asked=self._asked, log=log)
 
     def _asked(self) -> None:

@@ -4,16 +4,21 @@ import asyncio
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli.options import Server, input_flags, is_live, load_config, with_cluster, with_config, with_files
 from muster.cli.render import say, tell
-from muster.cli.showing import PORT, Showing, Where, where_of
+from muster.cli.showing import PORT, Showing, Where, refuse_sign_in, where_of
 from muster.config import Config
 from muster.errors import UsageError
+from muster.serve.views.frame import Note, Notes
 from muster.telemetry import Log
+
+if TYPE_CHECKING:
+    from muster.cli.cluster import Loaded
 
 _MOST_WRONG = 20
 
@@ -31,7 +36,9 @@ _MOST_WRONG = 20
 @click.option("--no-strict", "lenient", is_flag=True, help="Do not mind unknown fields.")
 @with_cluster
 @with_config
+@click.pass_context
 def ui(
+    ctx: click.Context,
     names: Sequence[str],
     port: int | None,
     opens: bool,
@@ -48,6 +55,7 @@ def ui(
     address, which is printed, has a token in it. Ctrl-C ends it.
     """
     config = load_config(config_file, flags).config
+    refuse_sign_in(config.page, "muster ui shows what you may see yourself, to whoever has the address")
     asked = Where(port=port or 0, exact=True, hosts=config.page.hosts)
     where = asked if port is not None else where_of(config.page, "on", in_pod=False) or asked
     if is_live(names, server):
@@ -58,16 +66,16 @@ def ui(
         asyncio.run(look_on(server, config, where, lambda address: _greet(address, opens)))
         return
     showing = _of_files(names, config, now, strict=not lenient)
+    if showing is None:
+        ctx.exit(1)
     asyncio.run(_serve(showing, where, opens))
 
 
-def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: bool) -> Showing:
-    """The page of one cycle over files, or over a snapshot file."""
-    from muster.api.validation import ERROR
+def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: bool) -> Showing | None:
+    """The page of one cycle over files, or over a snapshot file. None: nothing of it can be read, and that is said."""
     from muster.cli.asking import Asking
     from muster.cli.cluster import INPUT, load, run_cycle
     from muster.cli.files import beginning_of
-    from muster.cli.judging import plural, tell_violations
     from muster.cli.plan import moment_of
     from muster.cli.recording import looks_recorded
     from muster.cli.replay import recorded
@@ -80,11 +88,10 @@ def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: 
         replays = f"muster replay {shlex.quote(names[0])} -o wide"
     else:
         loaded, moment = load(names, config, strict=strict), moment_of(now)
-    if loaded.checked and not any(isinstance(one.source.value, dict) for one in loaded.checked):
-        first = loaded.checked[0]
-        said = next((one.message for one in first.judgement.violations), "it is no manifest")
-        hint = f"muster validate {input_flags(names, Server())} says everything"
-        raise UsageError(f"nothing to show: {first.source.file} can't be read: {said}", hint)
+    _tell_wrong(loaded)
+    if _is_unreadable(loaded):
+        tell(f"next: muster validate {input_flags(names, Server())}")
+        return None
     interfaces = [one.judgement.object for one in loaded.checked if _is_interface(one.judgement.object)]
     asking = Asking(
         loaded.config,
@@ -95,15 +102,58 @@ def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: 
         now_ns=lambda: moment,
         replays=replays,
     )
-    showing = Showing(Source("file", ", ".join(names)), loaded.world, asking, log=Log(sys.stderr, level="warning"))
+    source, log = Source("file", ", ".join(names)), Log(sys.stderr, level="warning")
+    notes = Notes(list(_notes(loaded)), f"muster validate {input_flags(names, Server())}")
+    showing = Showing(source, loaded.world, asking, notes=notes, log=log)
     showing.planned(run_cycle(loaded, moment))
+    return showing
+
+
+def _is_unreadable(loaded: "Loaded") -> bool:
+    """Whether there are documents, and none of them is an object."""
+    lost = [one for one in loaded.checked if one.judgement.object is None and not one.judgement.valid]
+    # Of pods and nodes only those with errors are listed.
+    return bool(lost) and len(lost) == len(loaded.checked) and not loaded.world.nodes and not loaded.world.pods
+
+
+def _tell_wrong(loaded: "Loaded") -> None:
+    """What there is to say about files, as `muster plan` says it, to stderr."""
+    from muster.api.validation import ERROR
+    from muster.cli.judging import tell_skipped, tell_violations
+
     for one in loaded.wrong[:_MOST_WRONG]:
         tell_violations(one, "has errors", only=ERROR)
-    if len(loaded.wrong) > _MOST_WRONG:
-        tell(f"and {plural(len(loaded.wrong) - _MOST_WRONG, 'more object')} with errors: muster validate says which")
-    for note in loaded.notes:
+    for note in (*_more_wrong(loaded), *loaded.notes):
         tell(f"note: {note}")
-    return showing
+    tell_skipped(loaded.checked, loaded.owners)
+
+
+def _more_wrong(loaded: "Loaded") -> list[str]:
+    from muster.cli.judging import plural
+
+    more = len(loaded.wrong) - _MOST_WRONG
+    return [f"{plural(more, 'more object')} with errors: muster validate says which"] if more > 0 else []
+
+
+def _notes(loaded: "Loaded") -> Iterator[Note]:
+    """The same for the page."""
+    from muster.api.kinds import Unknown, kind_of
+    from muster.api.validation import ERROR
+
+    for one in loaded.wrong[:_MOST_WRONG]:
+        where = f"{one.source.file}, document {one.source.document}" if one.source.document else one.source.file
+        says = [
+            f"{violation.path} {violation.message}".strip() + (f" ({violation.hint})" if violation.hint else "")
+            for violation in one.judgement.violations
+            if violation.severity == ERROR
+        ]
+        yield Note(f"{one.title} has errors", where, says)
+    for note in (*_more_wrong(loaded), *loaded.notes):
+        yield Note(note)
+    others = {one.kind for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown)}
+    kinds = sorted(others - {*loaded.owners, ""})
+    if kinds:
+        yield Note(f"skipped, because they are of other kinds: {', '.join(kinds)}")
 
 
 def _is_interface(found: object) -> bool:

@@ -110,6 +110,33 @@ def hostile() -> list[Document]:
     return items
 
 
+def two_ways() -> list[Document]:
+    """The same nodes by racks and by feeds; one gang is held in a feed, one in a rack; none says since when it is."""
+    items = [topology("rack", name="dc"), topology("feed", name="power")]
+    items += [node(f"n{number}", rack=f"rack-{number // 2}", feed=f"feed-{number % 2}") for number in range(4)]
+    for name, where, level in (("fed", "power", "feed"), ("racked", "dc", "rack")):
+        held = {"topology": where, "requiredTopologyLevel": level}
+        items += [gang(name, queue=f"of-{name}", minMember=2, topologyConstraint=held)]
+    items += [pod("fed-0", "fed", 4, "n0"), pod("fed-1", "fed", 4, "n2")]
+    items += [pod("racked-0", "racked", 4, "n0"), pod("racked-1", "racked", 4, "n1")]
+    for one in items:
+        one["metadata"].pop("creationTimestamp", None)
+    return items
+
+
+def wrong() -> list[Document]:
+    """What can't be used, and names that would turn round or push away what stands beside them."""
+    turned = f"\u05d0\u05d1\u05d2{'A' * 200}"
+    items = [topology("zone"), queue("named", 8), node("n", zone=turned), node("m", zone=turned)]
+    items[1]["spec"]["displayName"] = "Research"
+    items += [gang("bad", minMember=-1), {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}]
+    held = {"topology": "datacenter", "requiredTopologyLevel": "zone"}
+    items += [gang("good", queue="named", minMember=1, topologyConstraint=held), pod("good-0", "good", 4, "n")]
+    items += [gang("late", queue="named", minMember=1, topologyConstraint=held), pod("late-0", "late", 6)]
+    items += [pod("extra-0", "good", 9)]
+    return items
+
+
 def large(nodes: int = 5_000, gangs: int = 200) -> list[Document]:
     """Five zones of ten blocks of ten racks; most of it is taken, by gangs of 40 pods of 4 GPUs."""
     return [topology("zone", "block", "rack"), queue("all", nodes * 8), *_many(nodes), *_much(nodes, gangs)]

@@ -54,6 +54,19 @@ def test_zooming_and_panning_never_hang(large):
     assert worst(large, act) < LONGEST_MS
 
 
+def test_zooming_in_on_a_title_ends_at_nodes(large):
+    """And not in a screen of nothing but the title, grown with the map."""
+    node = large.where("node-3000")
+    # Above the first node of a zone are the titles of rack, block and zone; it is in the lower half of the screen.
+    large.page.mouse.move(node["x"] + node["w"] / 2, node["y"] - 24)
+    for _ in range(14):
+        large.page.mouse.wheel(0, -300)
+        large.page.wait_for_timeout(50)
+    large.page.wait_for_function("(width) => window.musterMap.where('node-3000').w > 15 * width", arg=node["w"])
+    large.page.wait_for_timeout(600)
+    assert 0 < int(large.map.get_attribute("data-drawn") or 0) < 100
+
+
 def test_choosing_gangs_never_hangs(large):
     turns = iter(range(1_000))
 

@@ -62,3 +62,16 @@ def test_it_says_where_an_example_belongs():
     assert (asking(stage).home, asking(stage).scheduler) == ("default", "kai-scheduler")
     here = Asking(config, stage.world, home="mine")
     assert (here.home, here.scheduler) == ("mine", "muster")
+
+
+def test_a_job_that_is_too_large_is_not_told_to_bring_its_pods():
+    """The reason is said once: there would be too many."""
+    job = b"""{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "big"}, "spec": {"parallelism": 9000,
+        "completions": 9000, "template": {"spec": {"containers": [{}], "schedulerName": "kai-scheduler"}}}}"""
+    other = b'\n---\n{"apiVersion": "x/v1", "kind": "Else", "metadata": {"name": "e"}}'
+    stage = Stage(node("n", 4))
+    stage.cycle()
+    notes = asking(stage).what_if(job + other)()["notes"]
+    assert notes[0] == "Job default/big: no pods are assumed: there would be 9,000, and 5,000 in all is the most"
+    (passed,) = [note for note in notes if note.startswith("passed over: ")]
+    assert passed.startswith("passed over: Else (")

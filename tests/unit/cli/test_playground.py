@@ -64,6 +64,7 @@ def node(name: str) -> dict[str, Any]:
         (("--embedded", "--context", "x"), "--context"),
         (("--embedded", "--webhook", ":9443"), "--webhook"),
         (("--embedded", "--listen", "nowhere"), "--listen"),
+        (("--embedded", "--kubeconfig", "k", "--set", "page.signIn=cluster"), "--set page.signIn=auto"),
         (("--data", "play.db"), "--data"),
         (("--port", "0"), "--port"),
         (("--nodes", "0"), "--nodes"),

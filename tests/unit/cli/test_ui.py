@@ -141,13 +141,57 @@ def test_a_what_if_names_victims_and_what_becomes_of_them(tmp_path, muster):
 
 @pytest.mark.parametrize("text", ["root:x:0:0:root:/root:/bin/bash", "[" * 100_000, "a: &a [1]\nb: *a"], ids=len)
 def test_a_file_that_can_not_be_read_is_no_page(muster, tmp_path, text):
-    """It says so, with the file and what is wrong, instead of an empty page."""
+    """It says so, as `muster plan` does, with the file and what is wrong, instead of an empty page."""
     file = tmp_path / "passwd"
     file.write_text(text)
-    told = muster("ui", "-f", file, "--port", "0")
-    assert told.code == 2
-    assert str(file) in told.err
-    assert "muster validate" in told.err
+    told, planned = muster("ui", "-f", file, "--port", "0"), muster("plan", "-f", file)
+    assert (told.code, planned.code) == (1, 1)
+    said = planned.err[planned.err.index("document: has errors") : planned.err.index("next:")]
+    assert f"({file}, document 1)" in said
+    assert told.err == f"{said}next: muster validate -f {file}\n"
+
+
+def test_what_was_read_is_told_on_the_page_too(tmp_path, capsys):
+    """Each file and document that is left out, what is wrong with it, and what to do; also what was passed over."""
+    bad, good = tmp_path / "bad.yaml", tmp_path / "good.json"
+    bad.write_text("just words\n---\nkind: [\n")
+    wrong, other = gang("g", minMember=-1), {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    good.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [wrong, other]}))
+
+    async def work(page):
+        assert set((await page.ask("/api/session"))["source"]) == {"kind", "name"}
+        return (await page.ask("/api/frame"))["reading"]
+
+    found = opened(of_files(str(bad), str(good)), work)
+    assert found["command"] == f"muster validate -f {bad} -f {good}"
+    told = {(one["what"], one["where"]): one["says"] for one in found["notes"]}
+    assert told["document has errors", f"{bad}, document 1"] == ['is not a Kubernetes object but "just words"']
+    assert ("document has errors", f"{bad}, document 2") in told
+    (says,) = told["PodGroup default/g has errors", f"{good}, document 1"]
+    assert "minMember" in says
+    assert any(what.startswith("no nodes in the input") for what, _ in told)
+    assert ("skipped, because they are of other kinds: Deployment", "") in told
+    assert all(one["where"] in capsys.readouterr().err for one in found["notes"][:1])
+
+
+def test_nodes_and_pods_are_something_to_show(tmp_path):
+    """Though all else in the file is broken."""
+    file = tmp_path / "mixed.yaml"
+    file.write_text(f"just words\n---\n{json.dumps(node('n'))}\n")
+
+    async def work(page):
+        return await page.ask("/api/frame")
+
+    found = opened(of_files(str(file)), work)
+    assert list(found["nodes"]) == ["n"]
+    assert [one["what"] for one in found["reading"]["notes"]] == ["document has errors"]
+
+
+def test_where_all_is_well_there_is_nothing_to_say():
+    async def work(page):
+        return await page.ask("/api/frame")
+
+    assert "reading" not in opened(of_files(CLUSTER), work)
 
 
 @pytest.mark.parametrize("name", ["cycle.json", "cycle.json.gz"])
@@ -185,6 +229,8 @@ def test_standard_input_is_a_file_too(muster, monkeypatch, recorded):
         (("--now", NOW), "--now"),
         (("--kubeconfig", "/nowhere/config"), "/nowhere/config"),
         (("-f", CLUSTER, "--set", "page.enabled=on"), "page.enabled"),
+        (("-f", CLUSTER, "--set", "page.signIn=cluster"), "--set page.signIn=auto"),
+        (("--set", "page.signIn=cluster"), "--set page.signIn=auto"),
     ],
     ids=str,
 )

@@ -4,11 +4,16 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
 
 import pytest
+from playwright._impl._driver import compute_driver_executable
 
 from muster.serve.page.assets import STATIC
 from muster.serve.page.frozen import bundle, frozen
+from muster.serve.page.history import History
+from small_cluster import gang, node, pod
+from unit.serve.scenes import HERE, Stage
 
 INDEX = """<!doctype html>
 <html lang="en"><head>
@@ -120,3 +125,32 @@ def test_the_page_that_is_served_can_be_frozen():
     assert modules
     for name in modules:
         assert f'"{name}": (gives)' in text, f"{name} is needed by nobody"
+
+
+def test_a_decision_of_one_gang_is_that_of_the_server():
+    """A file holds the decision of everybody; what the page takes out of it for one gang is what a server would say."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    history = History(HERE)
+    stage = Stage(
+        *(node("n", 2), high, gang("low", minMember=2), *(pod(f"low-{i}", "low", nodeName="n") for i in range(2))),
+        *(
+            gang("top", priorityClassName="high"),
+            pod("top-0", "top", gpus=2),
+            node("m", 1),
+            gang("new"),
+            pod("new-0", "new"),
+        ),
+    )
+    history.note(stage.cycle())
+    everybody = history.decision(1)
+    assert everybody["evictions"]
+    assert everybody["bindings"]
+    gangs = list(history.timeline()["lanes"])
+    held = {"frame": {"version": 1}, "decisions": {"1": everybody}}
+    script = f"""import {{heldAnswer}} from {json.dumps(STATIC.joinpath("delta.js").as_uri())};
+      const ask = (gang) => heldAnswer({json.dumps(held)}, `decisions/1?gang=${{encodeURIComponent(gang)}}`);
+      console.log(JSON.stringify({json.dumps(gangs)}.map(ask)));"""
+    executable, _ = compute_driver_executable()
+    command = [executable, "--input-type=module", "-e", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [history.decision(1, gang) for gang in gangs]

@@ -14,7 +14,7 @@ IMPORT = re.compile(r'^import\s[^"]*"\./([\w.-]+)"', re.MULTILINE)
 LATER = re.compile(r'\bimport\("\./([\w.-]+)"\)')
 # Names of XML's vocabularies: nothing is fetched from there.
 VOCABULARIES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml")
-FIRST_BYTES, ALL_BYTES = 60_000, 90_000
+FIRST_BYTES, ALL_BYTES = 60_000, 92_000
 
 
 def loaded(*wanted, later=False):

@@ -2,7 +2,10 @@
 
 import pytest
 
+from muster.api.podgroup import PodGroupStatus
 from muster.decisions.explanation import document_of, explain
+from muster.decisions.status import status_of
+from muster.serve.page.keeping import looks_the_same
 from muster.serve.views.frame import frame_of, gangs_of, view_of
 from muster.serve.views.scene import scene_of
 from small_cluster import GPU, TOPOLOGY, gang, node, pod
@@ -10,6 +13,8 @@ from unit.serve.scenes import HERE, Stage, encoded, pods_of, slots_on
 
 RACKED = {"topology": "dc", "requiredTopologyLevel": "rack"}
 SOON = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+HIGH = {"priorityClassName": "high"}
 NASTY = "<img src=x onerror=alert(1)>"
 
 
@@ -47,6 +52,15 @@ def test_an_empty_world_is_a_frame_too():
     found = frame()
     assert found["unit"] == {"resource": "cpu", "name": "CPU"}
     assert found["summary"] == {"gangs": 0, "running": 0, "pending": 0, "nodes": 0, "slots": 0, "free": 0}
+
+
+def test_without_nodes_the_unit_is_what_is_asked_for():
+    """Who asks for GPUs is not told of CPUs; nodes that come change nothing in that."""
+    stage = Stage(gang(), pod("g-0"))
+    assert frame_of(stage.cycle(), HERE)["unit"] == {"resource": GPU, "name": "GPU"}
+    stage.apply(node("n", 4))
+    found = frame_of(stage.cycle(), HERE)
+    assert (found["unit"]["resource"], found["summary"]["slots"]) == (GPU, 4)
 
 
 def has(name, **allocatable):
@@ -276,6 +290,31 @@ def test_states_in_one_word(documents, state, reason):
     assert (found["state"], found["reason"]) == (state, reason)
 
 
+def test_below_its_minimum_by_a_loss_is_stale_as_its_status_says():
+    """One word for one state: that of the phase; neither running nor pending."""
+    stage = Stage(
+        node("n", 4), gang(minMember=2), *(lost := [pod("g-0", nodeName="n"), pod("g-1", nodeName="n")]), gang("h")
+    )
+    stage.cycle()
+    stage.delete(lost[1])
+    scene = stage.cycle()
+    assert status_of(scene.plan, 0, PodGroupStatus()).phase == "Stale"
+    found = frame_of(scene, HERE)
+    assert [one["state"] for one in found["gangs"].values()] == ["stale", "held"]
+    counts = {"gangs": 2, "running": 0, "pending": 0, "held": 1, "stale": 1}
+    assert found["summary"] == {**counts, "nodes": 1, "slots": 4, "free": 3}
+
+
+def test_surplus_in_line_is_counted_apart():
+    """As many stand in lines as the summary and the states tell."""
+    found = frame(
+        *(node("n", 2), gang(), pod("g-0", nodeName="n"), pod("g-1", gpus=9)),
+        *(gang("h"), pod("h-0", "h", gpus=9), gang("i"), pod("i-0", "i", nodeName="n")),
+    )
+    assert (found["summary"]["running"], found["summary"]["pending"], found["summary"]["surplus"]) == (2, 1, 1)
+    assert len(found["queues"]["default-queue"]["waiting"]) == 2
+
+
 def test_counts_and_words_are_those_of_explain():
     """Have, minimum and total, reasons and the message are what `muster explain -o json` prints."""
     stage = Stage(
@@ -382,16 +421,68 @@ def test_what_comes_in_this_cycle_is_core_and_surplus_too():
     assert found["queues"]["q"]["shares"][0] | {"allocated": 3, "surplus": 2} == found["queues"]["q"]["shares"][0]
 
 
-def test_queues_that_nobody_wrote_down_have_lines_only():
-    found = frame(node("n", 1), gang(queue="q"), pod("g-0", gpus=2))
+def test_queues_that_nobody_wrote_down_have_lines_and_what_they_hold():
+    """How many gangs are in each and what those hold; a pod that leaves holds nothing of its queue."""
+    going = pod("h-2", "h", nodeName="n")
+    going["metadata"] |= SOON
+    found = frame(
+        *(node("n", 6), gang(queue="q"), pod("g-0", gpus=9), gang("h", queue="q", minMember=1)),
+        *(pod("h-0", "h", gpus=2, nodeName="n"), pod("h-1", "h"), going, gang("i", queue="r"), pod("i-0", "i", gpus=9)),
+    )
     assert found["queues"]["q"] == {
         "parent": None,
         "depth": 0,
         "order": 0,
         "problem": "",
+        "gangs": 2,
+        "held": 3,
         "shares": [],
         "waiting": ["default/g"],
     }
+    assert (found["queues"]["r"]["gangs"], found["queues"]["r"]["held"]) == (1, 0)
+
+
+def test_a_queue_has_a_name_for_people():
+    """It is shown when there is one, and a change of it is a change of the frame."""
+    named = queue("q", quota=3)
+    named["spec"]["displayName"] = "Research"
+    stage = Stage(node("n", 1), named, queue("r", quota=1))
+    before = stage.cycle()
+    found = frame_of(before, HERE)["queues"]
+    assert (found["q"]["displayName"], "displayName" in found["r"]) == ("Research", False)
+    assert "held" not in found["q"]
+    named["spec"]["displayName"] = "Development"
+    stage.apply(named)
+    assert not looks_the_same(before, stage.cycle())
+
+
+@pytest.mark.parametrize(("preemptibility", "firm"), [("preemptible", 0), ("semi-preemptible", 1)])
+def test_queues_hold_what_nobody_was_told_to_give_up(preemptibility, firm):
+    """The shares of a plan count its evictions; where those were not ordered, everybody still has what they have."""
+    documents = (
+        *(node("n", 2), PRIORITY, queue("top", quota=2), queue("q", "top", quota=2)),
+        *(gang("low", queue="q", minMember=1, preemptibility=preemptibility), gang("high", queue="q", **HIGH)),
+        *(pod("low-0", "low", nodeName="n"), pod("low-1", "low", nodeName="n"), pod("high-0", "high")),
+    )
+    ordered, withheld = frame(*documents), frame(*documents, going=())
+    for name in ("q", "top"):
+        (then,), (now,) = (found["queues"][name]["shares"] for found in (ordered, withheld))
+        assert (then["allocated"], now["allocated"], now["surplus"]) == (1, 2, 1)
+        assert (now["nonPreemptible"], now["awaited"]) == (firm, 1)
+
+
+def test_who_is_not_moved_after_all_is_there_and_not_awaited():
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    movable = [pod(f"{name}-0", name, gpus=2, nodeName=where) for name, where in (("a", "n1"), ("b", "n2"))]
+    for one in movable:
+        one["metadata"]["ownerReferences"] = [owner]
+    documents = (
+        *(node("n1", 4), node("n2", 4), queue("q", quota=8), gang("c", queue="q"), pod("c-0", "c", gpus=4)),
+        *(gang("a", queue="q"), gang("b", queue="q"), *movable),
+    )
+    found = [frame(*documents, **how)["queues"]["q"]["shares"][0] for how in ({}, {"going": ()})]
+    # One moves and is not back yet; c is to get its room.
+    assert [(one["allocated"], one["awaited"]) for one in found] == [(2, 6), (4, 4)]
 
 
 def test_names_stay_as_they_are():

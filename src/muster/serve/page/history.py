@@ -10,7 +10,7 @@ from muster.decisions.amounts import moment
 from muster.serve.page.keeping import looks_the_same, slim
 from muster.serve.page.keeping import weight as weigh
 from muster.serve.views.decided import decided
-from muster.serve.views.frame import Changes, Source, View, delta_of_view, frame_of_view, view_of
+from muster.serve.views.frame import Changes, Notes, Source, View, delta_of_view, frame_of_view, view_of
 from muster.serve.views.gangs import Document
 from muster.serve.views.scene import Scene, numbers_then
 from muster.serve.views.seeing import EVERYTHING, Hidden, Rights, delta_seen_by, hidden_of, mark_seen_by, seen_by
@@ -68,12 +68,23 @@ class _Built(NamedTuple):
 
 
 class History:
-    """A ring of scenes. Versions count those that look different from the one before, from `first` on.
+    """A ring of scenes. Versions count those that look different from the one before, from `first` on. `notes` are
+    about the files that it is of, if any; a delta does not have them.
 
     `frame`, `delta`, `timeline` and `decision` belong to one thread, the one that draws; all else is the event loop's.
     """
 
-    def __init__(self, source: Source, *, most: int = MOST, first: int = 1, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        notes: Notes | None = None,
+        most: int = MOST,
+        first: int = 1,
+        most_bytes: int = _MOST_BYTES,
+    ) -> None:
+        # Of files there is more to say; it stays as it is.
+        self._more = {"reading": notes.document} if notes is not None and notes.notes else {}
         self._source, self._most, self._first, self._most_bytes = source, most, first, most_bytes
         # Replaced as a whole, so that a reader in another thread has one or the other.
         self._ring: tuple[_Kept, ...] = ()
@@ -118,7 +129,7 @@ class History:
         if kept is None:
             return None
         view = self._latest(ring).view if kept is ring[-1] else self._view_of_past(kept)
-        return seen_by(frame_of_view(view, self._source, kept.version), rights)
+        return seen_by({**frame_of_view(view, self._source, kept.version), **self._more}, rights)
 
     def delta(self, since: int, rights: Rights = EVERYTHING) -> Document | None:
         """What became different since a version, up to now, with the marks.

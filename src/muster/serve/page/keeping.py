@@ -80,7 +80,7 @@ def looks_the_same(one: Scene, other: Scene) -> bool:
         and here.snapshot.topologies is there.snapshot.topologies
         and here.snapshot.queues is there.snapshot.queues
         and here.queues == there.queues
-        and (one.nodes is other.nodes and one.unit == other.unit)
+        and (one.nodes is other.nodes and one.unit == other.unit and one.titles == other.titles)
         and np.array_equal(one.slots, other.slots)
         and np.array_equal(one.free, other.free)
         and (here.placements, here.evictions) == (there.placements, there.evictions)

@@ -62,6 +62,13 @@ function signOf(gang) {
   ].join("\t");
 }
 
+/** To be opened in another tab, too; with the keyboard one goes from row to row. */
+function link(key) {
+  const found = parts.gangLink(key);
+  found.setAttribute("tabindex", "-1");
+  return found;
+}
+
 function rowOf(key, gang, at, chosen) {
   const root = gang.tree[0] || {have: 0, minimumPods: 0, total: 0, satisfied: gang.satisfied};
   const why = gang.reason
@@ -80,7 +87,7 @@ function rowOf(key, gang, at, chosen) {
       "data-gang": key,
     },
     cell("c-state", parts.stateMark(gang.state)),
-    cell("c-name", swatch(key), parts.gangName(key)),
+    cell("c-name", swatch(key), link(key)),
     h("span", {class: "cell c-why", role: "gridcell", title: gang.message || ""}, why),
     cell("c-queue", parts.named(gang.queue || "")),
     cell("c-position", gang.position ? count(gang.position) : ""),

@@ -31,7 +31,11 @@ const PHASE = {
   gone: "",
 };
 const WAIT = "wait";
-const NOW = {running: "run", partial: "run", finished: "", pending: WAIT, held: WAIT, fits: WAIT, leaving: "short"};
+const SHORT = "short";
+const NOW = {
+  ...{running: "run", partial: "run", finished: "", pending: WAIT, held: WAIT, fits: WAIT},
+  ...{leaving: SHORT, stale: SHORT},
+};
 const STEPS_S = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000,
 ];

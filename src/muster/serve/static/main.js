@@ -1,6 +1,6 @@
 // The page's frame: header, navigation, keys, sign-in, and which panels stand at which address.
 import {dark, dress, setTheme, startTheme} from "./colours.js";
-import {clock, count, empty, h, later, problem, replace, say} from "./dom.js";
+import {clock, command, count, empty, h, later, plural, problem, replace, say} from "./dom.js";
 import {go, loadTimeline, matches, route, scrub, select, setSearch, signIn, start, state} from "./state.js";
 
 const PANELS = {
@@ -71,6 +71,7 @@ function build() {
     "?",
   );
   ui.past = h("div", {class: "past", role: "status", hidden: true});
+  ui.notes = h("details", {class: "notes", hidden: true, data: {testid: "notes"}});
   ui.links = NAVIGATION.map(([view, text, key]) =>
     h("a", {href: `#/${view}`, data: {view}, "aria-keyshortcuts": key}, h("span", null, text), h("kbd", null, key)),
   );
@@ -101,6 +102,7 @@ function build() {
       ui.help,
     ),
     ui.past,
+    ui.notes,
     h("nav", {"aria-label": "Views"}, ui.links),
     ui.main,
     ui.dialog,
@@ -195,6 +197,7 @@ const drawHeader = later(() => {
   ui.connection.dataset.state = state.connection;
   ui.connection.textContent = WORDS[state.connection] || state.connection;
   if (!frame) return;
+  drawNotes(frame.reading);
   const {summary = {}, unit = {}, source = {}} = frame;
   ui.source.textContent = source.name || source.kind || "";
   ui.source.title = ui.source.textContent;
@@ -209,7 +212,10 @@ const drawHeader = later(() => {
           fact(`${count(summary.free)} / ${count(summary.slots)}`, `${unit.name || "slots"} free`),
         ],
     fact(count(summary.running), "running"),
-    fact(count(waits), "pending", waits ? "warn" : ""),
+    fact(count(waits), "pending", waits ? "warn" : "", "Without their minimum. Held and stale ones count apart"),
+    summary.held ? fact(count(summary.held), "held", "warn") : null,
+    summary.stale ? fact(count(summary.stale), "stale", "warn") : null,
+    summary.surplus ? fact(count(summary.surplus), "with surplus that waits", "", "They run") : null,
     summary.unasked ? fact(count(summary.unasked), "namespaces not asked about yet") : null,
   );
   const refusal = state.connection === "lost" && state.trouble?.status ? state.trouble : null;
@@ -231,8 +237,41 @@ const drawHeader = later(() => {
   );
 });
 
-function fact(number, word, tint = "") {
-  return h("span", {class: `fact ${tint}`}, h("b", null, number), ` ${word}`);
+/** What is to be known about the files, folded away until somebody wants to know, and for good when they do. */
+function drawNotes(reading) {
+  const sign = reading ? JSON.stringify(reading) : "";
+  if (sign === ui.noted) return;
+  ui.noted = sign;
+  ui.notes.hidden = !reading;
+  if (!reading) return;
+  const {notes} = reading;
+  const away = (event) => {
+    event.preventDefault();
+    ui.notes.hidden = true;
+  };
+  replace(
+    ui.notes,
+    h(
+      "summary",
+      null,
+      h("b", null, `${plural(notes.length, "note")} about what was read`),
+      h("span", {class: "first-note"}, [notes[0].what, notes[0].where && ` (${notes[0].where})`]),
+      h("button", {type: "button", class: "quiet", title: "Dismiss", "aria-label": "Dismiss", onclick: away}, "✕"),
+    ),
+    h(
+      "ul",
+      null,
+      notes.map(({what, where, says}) =>
+        h("li", null, what, where && h("span", {class: "dim"}, ` (${where})`), says.map((one) => h("p", null, one))),
+      ),
+    ),
+    h("p", null, "Everything that is to be said about it:"),
+    command(reading.command),
+  );
+}
+
+function fact(number, word, tint = "", title = null) {
+  return h("span", {class: `fact ${tint}`, title}, h("b", null, number), ` ${word}`);
 }
 
 // ---- search

@@ -1,17 +1,18 @@
 // The topology map: nested boxes down to nodes and slots on a canvas. This module holds the pieces together: layout
 // (map_layout, map_build), who is where (map_index), painting (map_paint, map_over), looking and pointing (map_camera,
-// map_hit, map_keys), words (map_tip).
+// map_hit, map_keys), words (map_bar, map_tip).
 import {onTheme} from "./colours.js";
 import {h, empty, later, replace} from "./dom.js";
+import {Bar} from "./map_bar.js";
 import {build, inSlices, restructured, topologyOf} from "./map_build.js";
 import {Camera, listen} from "./map_camera.js";
 import {around, hit, searched, trailOf} from "./map_hit.js";
 import {Keys} from "./map_keys.js";
 import {layout} from "./map_layout.js";
-import {paintOver, unitOf} from "./map_over.js";
+import {heldIn, paintOver, unitOf} from "./map_over.js";
 import {Painter, palette} from "./map_paint.js";
 import {about, legend, noNodes, whereabouts} from "./map_tip.js";
-import {go, hover, href, route, select, state} from "./state.js";
+import {hover, route, select, state} from "./state.js";
 
 const SLICE_MS = 10; // how long the painting may hold the page at once
 const QUICK_MS = 14; // a map that paints in this time is painted at every step
@@ -66,40 +67,16 @@ class TopologyMap {
     this.top = h("canvas", {class: "over", "aria-hidden": "true"});
     this.tip = h("div", {class: "tip", role: "tooltip", hidden: true});
     this.stage = h("div", {class: "map-stage"}, this.base, this.top, this.tip);
-    this.path = h("div", {class: "map-path"});
-    this.choice = h("select", {
-      "aria-label": "Topology",
-      title: "Topology",
-      onchange: () => {
-        const {view, parts} = route();
-        go(`${href(view, ...parts)}?topology=${encodeURIComponent(this.choice.value)}`);
-      },
+    this.bar = new Bar({
+      zoom: (by) => this.camera.zoom(by),
+      fit: () => this.zoomTo(this.root),
+      zoomTo: (box) => this.zoomTo(box),
+      zoomToGang: () => this.zoomToGang(),
     });
-    const button = (text, label, fn) =>
-      h("button", {type: "button", class: "quiet", title: label, "aria-label": label, onclick: fn}, text);
-    this.toGang = h(
-      "button",
-      {type: "button", title: "Zoom to the gang (z)", hidden: true, onclick: () => this.zoomToGang()},
-      "zoom to gang",
-    );
-    this.bar = h(
-      "div",
-      {class: "map-bar"},
-      this.path,
-      this.toGang,
-      this.choice,
-      h(
-        "div",
-        {class: "zoom"},
-        button("−", "Zoom out (−)", () => this.camera.zoom(1 / 1.5)),
-        button("+", "Zoom in (+)", () => this.camera.zoom(1.5)),
-        button("fit", "Show everything (0)", () => this.zoomTo(this.root)),
-      ),
-    );
     this.words = h("p", {id: "map-about", class: "off-screen", "aria-live": "polite"});
     this.legend = h("div", {class: "map-legend", "aria-label": "Legend"});
     this.nothing = h("div", {hidden: true});
-    replace(this.element, this.bar, this.nothing, this.stage, this.legend, this.words);
+    replace(this.element, this.bar.element, this.nothing, this.stage, this.legend, this.words);
   }
 
   // ---- what there is to show
@@ -175,21 +152,7 @@ class TopologyMap {
   }
 
   furnish(frame) {
-    const {topologies = []} = frame;
-    const options = [
-      ...topologies.map(({name, levels}) => [name, `${name}: ${levels.join(" › ")}`]),
-      ["-", "flat: nodes only"],
-    ];
-    this.choice.hidden = topologies.length === 0;
-    const text = JSON.stringify(options);
-    if (text !== this.options) {
-      this.options = text;
-      replace(
-        this.choice,
-        options.map(([value, words]) => h("option", {value}, words)),
-      );
-    }
-    this.choice.value = this.made.topology < 0 ? "-" : topologies[this.made.topology].name;
+    this.bar.choose(frame, this.made.topology);
     const none = Object.keys(frame.nodes).length === 0;
     this.nothing.hidden = !none;
     this.stage.hidden = this.legend.hidden = none;
@@ -246,7 +209,7 @@ class TopologyMap {
     this.tip.hidden = true;
     this.turned = performance.now();
     this.whole();
-    this.breadcrumbs();
+    this.bar.trail(trailOf(this.root, this.camera));
   }
 
   whole() {
@@ -363,7 +326,7 @@ class TopologyMap {
       found,
       faint: state.hovered,
       ghost,
-      near: route().view === "gang" && state.near?.key === state.selected ? state.near.nearest.slice(0, 3) : [],
+      near: this.near(),
       focus: this.focus,
       hot: this.hot,
     });
@@ -372,28 +335,23 @@ class TopologyMap {
     this.times.over = performance.now() - begin;
   }
 
+  /** The domains that come nearest for the chosen gang, where they are of the topology that is shown. */
+  near() {
+    const mine = route().view === "gang" && state.near?.key === state.selected;
+    const {here} = heldIn(this.index.frame.gangs[state.selected], this.domains.topology);
+    return mine && here ? state.near.nearest.slice(0, 3) : [];
+  }
+
   describe() {
     if (!this.index) return;
-    this.toGang.hidden = !state.selected || !this.index.nodesOf.get(state.selected)?.size;
+    this.bar.toGang.hidden = !state.selected || !this.index.nodesOf.get(state.selected)?.size;
     this.words.textContent = state.selected
       ? whereabouts(state.selected, this.index.frame, this.index, this.domains)
       : "";
+    const {frame} = this.index;
+    this.bar.tell(frame, this.domains.topology, state.selected && frame.gangs[state.selected]);
     this.drawOver();
-    this.breadcrumbs();
-  }
-
-  breadcrumbs() {
-    const trail = trailOf(this.root, this.camera);
-    const text = trail.map((box) => box.path).join("\n");
-    if (text === this.trail && this.path.childElementCount) return;
-    this.trail = text;
-    replace(
-      this.path,
-      trail.map((box, depth) => [
-        depth ? " › " : null,
-        h("button", {type: "button", onclick: () => this.zoomTo(box)}, depth ? box.name : "all nodes"),
-      ]),
-    );
+    this.bar.trail(trailOf(this.root, this.camera));
   }
 
   zoomTo(box) {

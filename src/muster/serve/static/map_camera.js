@@ -1,6 +1,20 @@
 // How the map is looked at: zoom and move by wheel, drag, pinch and keys. Knows boxes and pixels, no gangs.
 
 const EDGE = 0.35; // how much of the view may be emptied by moving
+const SIGHT = 0.12; // how far from the edge of the view what is zoomed to is kept
+
+/** The point of the nearest node, for a point of the map. */
+export function nearest(root, x, y) {
+  const at = (box) => [clamp(x, box.x, box.x + box.w), clamp(y, box.y, box.y + box.h)];
+  const far = (box) => Math.hypot(at(box)[0] - x, at(box)[1] - y);
+  let box = root;
+  while (box?.children?.length) box = box.children.reduce((one, two) => (far(two) < far(one) ? two : one));
+  return box && box !== root ? at(box) : [x, y];
+}
+
+function clamp(value, least, most) {
+  return Math.min(most, Math.max(least, value));
+}
 
 /** The camera {k, x, y}: a point p of the map stands at p * k + (x, y) on the screen. */
 export class Camera {
@@ -85,11 +99,15 @@ export class Camera {
     this.changed();
   }
 
-  /** Zoom so that the point (x, y) of the screen stays where it is. */
+  /** Zoom so that the point (x, y) of the screen stays where it is; inward, the nearest point of a node: on a title, or
+   *  between boxes, there would soon be nothing else in sight. */
   zoom(by, x = this.width / 2, y = this.height / 2) {
     const k = Math.min(this.most, Math.max(0.5, this.k * by));
-    const ratio = k / this.k;
-    this.set({k, x: x - (x - this.x) * ratio, y: y - (y - this.y) * ratio});
+    const [px, py] = [(x - this.x) / this.k, (y - this.y) / this.k];
+    const [nx, ny] = by > 1 ? nearest(this.root, px, py) : [px, py];
+    if (nx !== px) x = clamp(nx * this.k + this.x, this.width * SIGHT, this.width * (1 - SIGHT));
+    if (ny !== py) y = clamp(ny * this.k + this.y, this.height * SIGHT, this.height * (1 - SIGHT));
+    this.set({k, x: x - nx * k, y: y - ny * k});
   }
 
   move(dx, dy) {

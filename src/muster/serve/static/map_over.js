@@ -34,18 +34,28 @@ function ring(painter, box, colour, thick, dash = null) {
   if (dash) pen.setLineDash([]);
 }
 
-/** The boxes of a gang: {units: that show its pods, homes: the narrowest domains around, chosen: by its tree}. */
+/** The topologies that a gang is held in: {here: whether in this one, or in none at all; others: by name}. */
+export function heldIn(gang, topology) {
+  const names = [...new Set((gang?.tree || []).map((row) => row.topology).filter(Boolean))];
+  return {here: !names.length || names.includes(topology), others: names.filter((name) => name !== topology)};
+}
+
+/**
+ * The boxes of a gang: {units: that show its pods, homes: the narrowest domains around, chosen: by its tree, bare:
+ * homes that only stand for their nodes, and are no domains of it}.
+ */
 function placesOf(painter, domains, key, places) {
   const {index} = painter;
   const tree = index.frame.gangs[key]?.tree || [];
   // Held in domains of another topology, it has its nodes here, but no domains.
-  const held = tree.filter((row) => row.topology);
-  const foreign = held.length > 0 && held.every((row) => row.topology !== domains.topology);
+  const foreign = !heldIn(index.frame.gangs[key], domains.topology).here;
   for (const node of index.nodesOf.get(key) || []) {
     const box = index.box.get(node);
     if (!box) continue;
-    places.units.add(unitOf(painter, box));
-    if (foreign) places.homes.add(unitOf(painter, box));
+    const unit = unitOf(painter, box);
+    places.units.add(unit);
+    if (foreign && unit.kind === "domain") places.bare.add(unit);
+    if (foreign) places.homes.add(unit);
     else places.homes.add(box.parent && box.parent.level >= 0 ? box.parent : box);
   }
   for (const row of tree) {
@@ -72,7 +82,7 @@ function veil(painter, open, strength) {
 
 function lighten(painter, domains, {lit, found, near}) {
   const {pen, colours, index} = painter;
-  const places = {units: new Set(), homes: new Set(), chosen: new Set()};
+  const places = {units: new Set(), homes: new Set(), chosen: new Set(), bare: new Set()};
   for (const key of lit) placesOf(painter, domains, key, places);
   const foundBoxes = [...found].map((node) => index.box.get(node)).filter(Boolean);
   const nearBoxes = near.map(({where}) => domains.boxes.get(where)).filter(Boolean);
@@ -91,7 +101,7 @@ function lighten(painter, domains, {lit, found, near}) {
     for (let up = box.kind === "domain" ? box : box.parent; up && up.level >= 0; up = up.parent) named.add(up);
   }
   for (const box of named) painter.repaintHeader(box, colours.text);
-  for (const box of places.homes) ring(painter, box, colour, 1.5);
+  for (const box of places.homes) if (!places.bare.has(box)) ring(painter, box, colour, 1.5);
   if (lit.size === 1) for (const box of places.chosen) ring(painter, box, colour, 3);
   for (const box of foundBoxes) ring(painter, unitOf(painter, box), colours.accent, 2);
 }

@@ -31,7 +31,7 @@ const NO_NODES = [
   "muster demo",
 ];
 const NOT_IN_FILE = [
-  "There are no nodes in it",
+  "No nodes in this file",
   "What is shown is what was in the files. With the nodes of a cluster:",
   "kubectl get nodes,pods,podgroups,queues,topologies -A -o yaml | muster ui -f -",
 ];

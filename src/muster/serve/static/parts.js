@@ -7,6 +7,7 @@ import {route, state} from "./state.js";
 export const STATES = {
   pending: ["○", "pending"],
   held: ["‖", "held"],
+  stale: ["◷", "stale"],
   fits: ["◔", "fits"],
   leaving: ["↘", "leaving"],
   partial: ["◐", "partial"],

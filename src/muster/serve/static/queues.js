@@ -7,6 +7,8 @@ import * as parts from "./parts.js";
 const UNITS = {gpu: ["GPU", 1, ""], cpu: ["CPU", 1000, ""], memory: ["Memory", 1000, " GB"]};
 const WAITING = 5;
 const MOST = 200;
+// States of gangs that wait for something else than their turn: for pods, for people, for room that is being left.
+const OUT = ["pending", "fits", "held", "stale"];
 const LEGEND = [
   ["firm", "not preemptible"],
   ["soft", "preemptible minimum"],
@@ -116,6 +118,12 @@ function waiters(queue, most) {
   );
 }
 
+/** What is in a queue that has no shares: its gangs, and what they hold. */
+function contents(queue) {
+  const held = queue.held === undefined ? "" : ` · ${count(queue.held)} ${state.frame.unit.name} allocated`;
+  return h("p", {class: "contents"}, `${plural(queue.gangs || 0, "gang")}${held}`);
+}
+
 function row(name, queue, scale, chosen) {
   const shares = (queue.shares || []).map((share) => shareRow(share, scale(share, queue)));
   const waiting = (queue.waiting || []).length + (queue.unseen || 0);
@@ -132,10 +140,11 @@ function row(name, queue, scale, chosen) {
       "div",
       {class: "queue-head"},
       h("a", {href: parts.address("queue", name), class: "strong"}, parts.named(name)),
+      queue.displayName ? h("bdi", {class: "dim small title"}, queue.displayName) : null,
       waiting ? h("span", {class: "tag warn"}, `${plural(waiting, "gang")} wait${waiting === 1 ? "s" : ""}`) : null,
       queue.problem ? h("span", {class: "tag bad"}, "✗ ", queue.problem) : null,
     ),
-    h("div", {class: "queue-shares"}, shares, waiters(queue, WAITING)),
+    h("div", {class: "queue-shares"}, shares, shares.length ? null : contents(queue), waiters(queue, WAITING)),
   );
   element.style.setProperty("--depth", queue.depth);
   return element;
@@ -189,13 +198,15 @@ function detail(name, frame, own) {
   return [
     crumbs(name, frame.queues),
     queue.problem ? h("p", {class: "bad"}, "✗ ", queue.problem) : null,
-    h(
-      "div",
-      {class: "queue-table own"},
-      heads(),
-      h("div", {class: "queue-row"}, h("span"), h("div", {class: "queue-shares"}, bars)),
-    ),
-    legend(),
+    bars.length
+      ? h(
+          "div",
+          {class: "queue-table own"},
+          heads(),
+          h("div", {class: "queue-row"}, h("span"), h("div", {class: "queue-shares"}, bars)),
+        )
+      : contents(queue),
+    bars.length ? legend() : null,
     below.length
       ? parts.section(
           "Queues below it",
@@ -227,6 +238,7 @@ function crumbs(name, queues) {
     above.map((one) => [" › ", parts.queueLink(one)]),
     " › ",
     parts.named(name, "strong"),
+    queues[name].displayName ? h("bdi", {class: "dim title"}, queues[name].displayName) : null,
   );
 }
 
@@ -290,8 +302,25 @@ function inOrder(queues) {
   return Object.entries(queues || {}).sort(([one, a], [two, b]) => a.order - b.order || (one < two ? -1 : 1));
 }
 
+/** Who waits in all lines, and who else is counted above and stands in none. */
+export function inLine({gangs, queues}) {
+  const unseen = Object.values(queues).reduce((sum, queue) => sum + (queue.unseen || 0), 0);
+  const tally = {};
+  let waits = unseen;
+  let surplus = 0;
+  for (const gang of Object.values(gangs)) {
+    waits += gang.position ? 1 : 0;
+    surplus += gang.position && gang.satisfied ? 1 : 0;
+    if (!gang.position && OUT.includes(gang.state)) tally[gang.state] = (tally[gang.state] || 0) + 1;
+  }
+  const only = surplus ? `, ${surplus === waits ? "" : `${count(surplus)} of them `}only with surplus` : "";
+  const said = waits ? `${plural(waits, "gang")} wait${waits === 1 ? "s" : ""} in line${only}` : "nobody waits in line";
+  const word = (name) => (name === "fits" ? "that would fit" : name);
+  const out = Object.entries(tally).map(([name, number]) => `${count(number)} ${word(name)}`);
+  return out.length ? `${said}; not in line: ${out.join(", ")}` : said;
+}
+
 function overview(all, own, chosen, toggle) {
-  const waits = all.reduce((sum, [, queue]) => sum + (queue.waiting || []).length, 0);
   const length = scales(
     all.map(([, queue]) => queue),
     own,
@@ -303,7 +332,6 @@ function overview(all, own, chosen, toggle) {
     {type: "button", class: "chip", "aria-pressed": String(own), title, onclick: toggle},
     "own scale",
   );
-  const says = waits ? `${plural(waits, "gang")} wait${waits === 1 ? "s" : ""}` : "nobody waits";
   const none = all.some(([, queue]) => queue.problem)
     ? "No Queue that is written down can be used."
     : "Nobody wrote down a Queue: no quota, no limit, and every gang may use the whole cluster.";
@@ -312,7 +340,7 @@ function overview(all, own, chosen, toggle) {
       "div",
       {class: "bar-top"},
       h("span", {}, plural(all.length, "queue")),
-      h("span", {class: "dim"}, says),
+      h("span", {class: "dim", data: {testid: "in-line"}}, inLine(state.frame)),
       written ? scale : null,
     ),
     written ? legend() : h("p", {class: "dim"}, none),
@@ -331,7 +359,7 @@ function nobody() {
     return empty("No queues", may, "kubectl auth can-i list queues.scheduling.run.ai");
   }
   const says = "Nobody wrote down a Queue, so every gang may use the whole cluster. Queues share it between teams:";
-  return empty("No queues", says, "kubectl apply -f examples/queues.yaml");
+  return empty("No queues", says, `${parts.still() ? "muster ui -f FILE" : "kubectl apply"} -f examples/queues.yaml`);
 }
 
 function unknown(name) {

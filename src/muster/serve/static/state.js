@@ -169,18 +169,6 @@ function noToken() {
   return found;
 }
 
-/** Forget the token. */
-export function signOut() {
-  state.token = null;
-  try {
-    sessionStorage.removeItem(KEY);
-    localStorage.removeItem(KEY);
-  } catch {
-    // nothing was kept
-  }
-  emit("signin", new Problem("You signed out"));
-}
-
 /** `#token=…` of the printed address is taken over and out of it, so that it is in no history or screenshot. Was
  *  there one? */
 function takeToken() {

@@ -25,8 +25,11 @@ class Window {
     const {cycles, lanes} = state.timeline;
     let first = Date.parse(cycles[0]?.[1]) || now() - 60000;
     // Of a file there is one moment: the lanes begin where its gangs do.
-    if (cycles.length < 2)
+    if (cycles.length < 2) {
       for (const lane of Object.values(lanes)) first = Math.min(first, Date.parse(lane.created) || first);
+      // And where none of them says when that was, at the left edge.
+      if (first >= now()) first = now() - 60000;
+    }
     const length = Math.max(now() - first, 20000);
     // The edge moves in small steps, so that lanes are not drawn anew for every second.
     const step = Math.max(1000, length / 120);
@@ -59,7 +62,8 @@ function laneOf(key, lane, gang, {from, to, first, end, width, left}, chosen) {
   const track = h("div", {class: `track g${look(key).colour}`, role: "gridcell"});
   for (const [phase, begin, until] of stretches(lane, first, end, gang)) {
     if (until <= from || begin >= to) continue;
-    const piece = h("i", {class: `stretch ${phase}`, title: `${PHASES[phase]} ${clock(begin)} – ${clock(until)}`});
+    const since = lane.created || begin > first ? `${clock(begin)} – ${clock(until)}` : "(not known since when)";
+    const piece = h("i", {class: `stretch ${phase}`, title: `${PHASES[phase]} ${since}`});
     const start = Math.max(0, place(begin));
     piece.style.left = `${start}px`;
     piece.style.width = `${Math.max(1, Math.min(width, place(until)) - start)}px`;
@@ -250,7 +254,8 @@ class Timeline {
     this.drawBar(timeline);
     const {from, to} = this.seen.get();
     const end = Math.min(now(), to);
-    const first = Date.parse(timeline.cycles[0]?.[1]) || end;
+    // A file may have gangs that do not say since when they are: they are as they are all the time.
+    const first = timeline.cycles.length < 2 ? from : Date.parse(timeline.cycles[0]?.[1]) || end;
     const [left, width] = [this.left(), this.width()];
     this.view = {from, to, left, width, first, end, now: Math.round(((end - from) / (to - from)) * width)};
     const rows = all
@@ -418,6 +423,7 @@ function axisWords(at, step) {
 }
 
 function nothingYet() {
+  if (parts.still()) return empty("No gangs in this file", "Each would have a lane here.");
   const says = "Every gang gets a lane here from the moment that it is created.";
   return empty("Nothing has happened yet", says, "kubectl apply -f examples/inference.yaml");
 }

@@ -22,6 +22,7 @@ from muster.serve.views.gangs import (
     PARTIAL,
     PENDING,
     RUNNING,
+    STALE,
     Deeds,
     Document,
     Entry,
@@ -43,6 +44,26 @@ class Source(NamedTuple):
 
     kind: str
     name: str
+
+
+class Note(NamedTuple):
+    """Something to know about what was read: what, in which file and document, and what is wrong with it."""
+
+    what: str
+    where: str = ""
+    says: Sequence[str] = ()
+
+
+class Notes(NamedTuple):
+    """All of them, and the command that says more."""
+
+    notes: Sequence[Note] = ()
+    command: str = ""
+
+    @property
+    def document(self) -> Document:
+        """As the browser gets them."""
+        return {"notes": [one._asdict() for one in self.notes], "command": self.command}
 
 
 class Changes(NamedTuple):
@@ -102,7 +123,7 @@ def view_of(scene: Scene, before: View | None = None) -> View:
     crowd = _crowd(scene, lines, before)
     nodes = _nodes(scene, crowd, before)
     topologies = _topologies(scene.plan.snapshot)
-    told = queue_documents(scene.plan, lines, crowd.entries.values())
+    told = queue_documents(scene, lines, crowd.entries.values())
     if before is None:
         gangs = {name: entry.document for name, entry in crowd.entries.items()}
         changes = Changes(nodes.changed, frozenset(gangs), frozenset(told), nodes.changed, topologies=True, unit=True)
@@ -183,12 +204,17 @@ def gangs_of(scene: Scene, keys: Collection[Key]) -> dict[str, Document]:
 
 
 def counts_of(gangs: Mapping[str, Document]) -> Document:
-    """How many gangs there are, run and wait."""
+    """How many gangs there are, run and wait. Who is held or stale, and of whom only surplus stands in line, is told
+    where there is any.
+    """
     states = Counter(one["state"] for one in gangs.values())
+    surplus = sum(one["position"] is not None and one["state"] in (RUNNING, PARTIAL) for one in gangs.values())
+    more = {"held": states[HELD], "stale": states[STALE], "surplus": surplus}
     return {
         "gangs": len(gangs),
         "running": states[RUNNING] + states[PARTIAL],
-        "pending": states[PENDING] + states[HELD] + states[FITS],
+        "pending": states[PENDING] + states[FITS],
+        **{name: number for name, number in more.items() if number},
     }
 
 

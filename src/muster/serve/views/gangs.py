@@ -22,6 +22,8 @@ Document = dict[str, Any]
 CORE, SURPLUS, BINDING, NOMINATED = "core", "surplus", "binding", "nominated"
 # Of a gang, in one word.
 RUNNING, PARTIAL, PENDING, HELD, FITS, FINISHED = "running", "partial", "pending", "held", "fits", "finished"
+# As the status of its PodGroup says: it had its minimum, and lost some of it.
+STALE = "stale"
 # Of both: a gang is leaving when all of its pods are.
 LEAVING = "leaving"
 
@@ -166,6 +168,8 @@ def _state(gang: Gang, outcome: Outcome, deeds: Deeds, pods: Sequence[Sequence[A
     states = {pod[4] for pod in pods}
     if LEAVING in states and states <= {LEAVING, NOMINATED}:
         return LEAVING
+    if outcome.rows[0].stale_since_ns:
+        return STALE
     return HELD if outcome.verdict is Verdict.HELD else PENDING
 
 

@@ -6,14 +6,17 @@ sent counts as done in it.
 
 import shlex
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import add, sub
 from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL, Node
 from muster.api.tree import NONE
-from muster.plan.outcome import Code, Eviction, Outcome, Outcomes, Plan
+from muster.plan.accounts import core_pods
+from muster.plan.outcome import Code, Eviction, Outcome, Outcomes, Plan, QueueOutcome
 from muster.plan.tally import outcome_of_untried
+from muster.plan.units import without
 from muster.snapshot.arrays import Gang, Key, Snapshot
 from muster.snapshot.queues import CHARGES, charge_of
 from muster.snapshot.requests import Request
@@ -72,6 +75,8 @@ class Scene(NamedTuple):
     leaving: Mapping[Key, tuple[Leaver, ...]]
     # Where the nodes stand in the tables of the world.
     rows: Rows
+    # Names for people, of queues that have one.
+    titles: Mapping[str, str]
 
     @property
     def at_ns(self) -> int:
@@ -113,6 +118,7 @@ def scene_of(
         _by_gang(flying, world),
         dict(sorted(_leaving(plan, world, unit, before if before is not None and before.unit == unit else None))),
         rows,
+        {name: one.spec.display_name for name, one in world.queues.items() if one.spec.display_name},
     )
 
 
@@ -126,7 +132,49 @@ def as_ordered(plan: Plan, going: Collection[Key]) -> Plan:
     known = {number: _unharmed(plan, number) for number in spared}
     tried = {number: known.get(number, one) for number, one in plan.outcomes.tried.items()}
     outcomes = Outcomes(len(snapshot.gangs), tried, lambda number: known.get(number) or plan.outcomes[number])
-    return replace(plan, evictions=ordered, outcomes=outcomes)
+    kept = [one for one in plan.evictions if one.gang in spared]
+    return replace(plan, evictions=ordered, outcomes=outcomes, queues=_with_kept(plan, kept))
+
+
+def _with_kept(plan: Plan, kept: Sequence[Eviction]) -> tuple[QueueOutcome, ...]:
+    """The queues of a plan, in which these pods hold what they have after all."""
+    snapshot, found = plan.snapshot, list(plan.queues)
+    by_gang: dict[int, list[Eviction]] = {}
+    for one in kept:
+        by_gang.setdefault(one.gang, []).append(one)
+    for number, evictions in by_gang.items():
+        gang = snapshot.gangs[number]
+        row = snapshot.queues.row_of.get(gang.queue, NONE)
+        if row == NONE or not found:
+            continue
+        shapes = {one: gang.placed[one.leaf].shapes[one.pod] for one in evictions}
+        held = _cost(shapes.values(), snapshot)
+        back = _cost((shape for one, shape in shapes.items() if one.to != NONE), snapshot)
+        left = without(gang, {(one.leaf, one.pod): one for one in evictions})
+        firm = [here - then for here, then in zip(_firm(gang, snapshot), _firm(left, snapshot), strict=True)]
+        for at in snapshot.queues.paths[row]:
+            was = found[at]
+            found[at] = was._replace(
+                allocated=tuple(map(add, was.allocated, held)),
+                awaited=tuple(map(sub, was.awaited, back)),
+                non_preemptible=tuple(map(add, was.non_preemptible, firm)),
+            )
+    return tuple(found)
+
+
+def _firm(gang: Gang, snapshot: Snapshot) -> list[int]:
+    """What the pods of a gang that may not be evicted cost its queue."""
+    if gang.is_firm:
+        return _cost((shape for here in gang.placed.values() for shape in here.shapes), snapshot)
+    return _cost((shape for _, shape in core_pods(gang)) if not gang.is_preemptible else (), snapshot)
+
+
+def _cost(shapes: Iterable[int], snapshot: Snapshot) -> list[int]:
+    """What pods of these shapes cost a queue, per charge."""
+    found = [0] * len(CHARGES)
+    for shape in shapes:
+        found = list(map(add, found, snapshot.charges[shape].tolist()))
+    return found
 
 
 def _pod_of(eviction: Eviction, snapshot: Snapshot) -> Key:
@@ -166,6 +214,10 @@ def _unit(world: World, rows: Rows, asked: Collection[str], before: Unit | None)
     table = world.room.table(ALLOCATABLE, rows, devices)
     counts = [int((table[:, column] > 0).sum()) for column in range(len(devices))]
     there = {resource: nodes for resource, nodes in zip(devices, counts, strict=True) if nodes}
+    if not len(rows):
+        # What there is room for is told by nobody: what is asked for has to do.
+        devices = [resource for resource in asked if "/" in resource]
+        there = dict.fromkeys(devices, 0)
     was = before.resource if before is not None else ""
     ranks = {resource: _rank(resource, asked, was) for resource in there}
     found = [resource for resource in there if ranks[resource] < _UNASKED]

@@ -63,10 +63,12 @@ def demo(
     # All of muster is loaded now: somebody who waits has seen something by then.
     import asyncio
 
+    from muster.cli.showing import refuse_sign_in
     from muster.cli.story.showing import Demo, Wishes
     from muster.cli.story.tale import built_in, read_tale
 
     config = load_config(config_file, flags).config
+    refuse_sign_in(config.page, "an embedded cluster knows no tokens to sign in with")
     chosen = file or named
     tale = read_tale(chosen, config.input) if chosen else built_in()
     slow = pace == STORY if pace else teller.is_terminal

@@ -13,7 +13,7 @@ from muster.errors import UsageError
 from muster.plan.outcome import Plan
 from muster.serve.page.frozen import frozen
 from muster.serve.page.history import History
-from muster.serve.views.frame import Source
+from muster.serve.views.frame import Notes, Source
 from muster.serve.views.scene import scene_of
 from muster.snapshot.world import World
 
@@ -21,15 +21,15 @@ from muster.snapshot.world import World
 _MOST_EXPLAINED = 60
 
 
-def freeze(file: str, made: Plan, world: World, asking: Asking, command: str) -> None:
+def freeze(file: str, made: Plan, world: World, asking: Asking, command: str, notes: Notes) -> None:
     """The page of a plan, with an explanation of every gang that waits. Raises UsageError: it can't be written.
 
-    `command` made the plan; `asking` explains its gangs.
+    `command` made the plan; `asking` explains its gangs; `notes` are about the files that were read.
     """
     if file == "-":
         raise UsageError("the page can't go to standard output", "name a file: --html page.html")
     scene = scene_of(made, world)
-    history = History(Source("frozen", command))
+    history = History(Source("frozen", command), notes=notes)
     history.note(scene)
     version, names = history.version(), list(_explained_first(made))
     shown: dict[str, Any] = {

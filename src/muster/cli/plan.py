@@ -210,13 +210,14 @@ def _freeze(file: str, made: Plan, loaded: Loaded, files: str, what_if: WhatIf, 
     """The page, with commands that say the same."""
     from muster.cli.asking import Asking
     from muster.cli.freezing import freeze
+    from muster.cli.noting import notes_of
 
     added = " ".join(filter(None, (files, _flags("--add", what_if.add))))
     more = (_flags("--drain", what_if.drain), _flags("--without", what_if.without), how)
     again = " ".join(filter(None, ("muster plan", added, *more)))
     # `muster explain` knows nothing of the other assumptions.
     asking = Asking(loaded.config, loaded.world, flags=added, place=loaded.place, replays=again if any(more) else "")
-    freeze(file, made, loaded.world, asking, again)
+    freeze(file, made, loaded.world, asking, again, notes_of(loaded, files))
 
 
 def _how(actions: str, now: str | None) -> str:

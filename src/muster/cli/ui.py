@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,13 +14,10 @@ from muster.cli.render import say, tell
 from muster.cli.showing import PORT, Showing, Where, refuse_sign_in, where_of
 from muster.config import Config
 from muster.errors import UsageError
-from muster.serve.views.frame import Note, Notes
 from muster.telemetry import Log
 
 if TYPE_CHECKING:
     from muster.cli.cluster import Loaded
-
-_MOST_WRONG = 20
 
 
 @click.command(epilog="Example: muster ui -f examples/cluster")
@@ -76,6 +73,7 @@ def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: 
     from muster.cli.asking import Asking
     from muster.cli.cluster import INPUT, load, run_cycle
     from muster.cli.files import beginning_of
+    from muster.cli.noting import notes_of
     from muster.cli.plan import moment_of
     from muster.cli.recording import looks_recorded
     from muster.cli.replay import recorded
@@ -103,7 +101,7 @@ def _of_files(names: Sequence[str], config: Config, now: str | None, *, strict: 
         replays=replays,
     )
     source, log = Source("file", ", ".join(names)), Log(sys.stderr, level="warning")
-    notes = Notes(list(_notes(loaded)), f"muster validate {input_flags(names, Server())}")
+    notes = notes_of(loaded, input_flags(names, Server()))
     showing = Showing(source, loaded.world, asking, notes=notes, log=log)
     showing.planned(run_cycle(loaded, moment))
     return showing
@@ -120,40 +118,13 @@ def _tell_wrong(loaded: "Loaded") -> None:
     """What there is to say about files, as `muster plan` says it, to stderr."""
     from muster.api.validation import ERROR
     from muster.cli.judging import tell_skipped, tell_violations
+    from muster.cli.noting import MOST_WRONG, more_wrong
 
-    for one in loaded.wrong[:_MOST_WRONG]:
+    for one in loaded.wrong[:MOST_WRONG]:
         tell_violations(one, "has errors", only=ERROR)
-    for note in (*_more_wrong(loaded), *loaded.notes):
+    for note in (*more_wrong(loaded), *loaded.notes):
         tell(f"note: {note}")
     tell_skipped(loaded.checked, loaded.owners)
-
-
-def _more_wrong(loaded: "Loaded") -> list[str]:
-    from muster.cli.judging import plural
-
-    more = len(loaded.wrong) - _MOST_WRONG
-    return [f"{plural(more, 'more object')} with errors: muster validate says which"] if more > 0 else []
-
-
-def _notes(loaded: "Loaded") -> Iterator[Note]:
-    """The same for the page."""
-    from muster.api.kinds import Unknown, kind_of
-    from muster.api.validation import ERROR
-
-    for one in loaded.wrong[:_MOST_WRONG]:
-        where = f"{one.source.file}, document {one.source.document}" if one.source.document else one.source.file
-        says = [
-            f"{violation.path} {violation.message}".strip() + (f" ({violation.hint})" if violation.hint else "")
-            for violation in one.judgement.violations
-            if violation.severity == ERROR
-        ]
-        yield Note(f"{one.title} has errors", where, says)
-    for note in (*_more_wrong(loaded), *loaded.notes):
-        yield Note(note)
-    others = {one.kind for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown)}
-    kinds = sorted(others - {*loaded.owners, ""})
-    if kinds:
-        yield Note(f"skipped, because they are of other kinds: {', '.join(kinds)}")
 
 
 def _is_interface(found: object) -> bool:

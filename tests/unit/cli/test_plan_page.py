@@ -95,3 +95,15 @@ def test_a_page_is_a_file(muster, tmp_path, monkeypatch):
     assert told.code == 2
     assert "name a file" in told.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_could_not_be_read_is_in_the_page(page, tmp_path):
+    """Who gets the file has not seen what was said on the terminal."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(
+        "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: x}\n"
+    )
+    _, held, _ = page("-f", EXAMPLES / "cluster", "-f", bad)
+    (note,) = held["frame"]["reading"]["notes"]
+    assert (note["what"], note["where"]) == ("PodGroup default/g has errors", f"{bad}, document 1")
+    assert "spec.minMember" in note["says"][0]

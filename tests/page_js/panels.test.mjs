@@ -109,11 +109,20 @@ test("no two gangs that are shown have the same letters", () => {
   assert.ok(labels.every((label) => label.length >= 1 && label.length <= 5), labels.find((one) => one.length > 5));
   assert.equal(look("default/secretproject").label, "sec");
   assert.equal(look("default/gang-0042").label, "g42");
-  // Who is gone leaves the letters to others; who stays keeps them.
+  // When many are gone they leave the letters to others; who stays keeps them.
   dress({"default/secretwaiting": {}});
   const kept = look("default/secretwaiting").label;
-  assert.equal(look("default/secret").label, "sec");
+  assert.equal(look("default/golf-00").label, "g00");
   assert.equal(look("default/secretwaiting").label, kept);
+});
+
+test("who is not in a frame of the past looks the same afterwards", () => {
+  const gangs = {"default/late": {created: "2026-01-02"}, "default/soon": {created: "2026-01-01"}};
+  dress(gangs);
+  const before = Object.keys(gangs).map((key) => ({...look(key)}));
+  dress({});
+  dress({"default/late": gangs["default/late"]});
+  assert.deepEqual(Object.keys(gangs).map((key) => look(key)), before);
 });
 
 test("what is looked at stays in its place when the map is laid out anew", () => {

@@ -115,3 +115,22 @@ def test_a_job_alone_is_planned(muster, tmp_path):
     assert "2 pods assumed for Job/j" in done.err
     # What is there already is no what-if.
     assert muster("plan", "-f", nodes, "-f", file, "-o", "json").json["bindings"] == []
+
+
+def test_a_priority_class_that_only_the_cluster_has_keeps_no_pods_away():
+    document = job(parallelism=2)
+    document["spec"]["template"]["spec"]["priorityClassName"] = "inference"
+    pods, notes = made(document)
+    assert [pod["spec"]["priorityClassName"] for pod in pods] == ["inference"] * 2
+    assert all("priority" not in pod["spec"] for pod in pods)
+    assert notes == ["2 pods assumed for Job/j, as the controllers would make them"]
+
+
+def test_why_no_pod_can_be_made_is_told():
+    document = job()
+    document["spec"]["template"]["spec"]["priority"] = 7
+    document["spec"]["template"]["spec"]["priorityClassName"] = "low"
+    pods, (note,) = made(document)
+    assert pods == []
+    assert note.startswith("Job default/j: no pods are assumed: pods ")
+    assert "priority" in note

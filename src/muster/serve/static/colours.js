@@ -4,6 +4,7 @@ import {h} from "./dom.js";
 
 export const COLOURS = 8;
 export const MARKS = 3;
+const MOST_GONE = 100;
 const given = new Map();
 const labels = new Set();
 const used = new Array(COLOURS).fill(0);
@@ -69,9 +70,14 @@ export function look(key) {
   return made;
 }
 
-/** Give looks to the gangs of a frame in one order (oldest first) and free those of gangs that are gone. */
+/**
+ * Give looks to the gangs of a frame in one order (oldest first). Who is not in it keeps its look: it may come back, or
+ * somebody looks into the past. When there are many of these, the looks that were given first are free again.
+ */
 export function dress(gangs, ghosts = {}) {
+  const most = 2 * Object.keys(gangs).length + MOST_GONE;
   for (const [key, {colour, label}] of given) {
+    if (given.size <= most) break;
     if (key in gangs || key in ghosts) continue;
     used[colour]--;
     labels.delete(label);

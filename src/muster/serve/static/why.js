@@ -165,6 +165,7 @@ export function drawWhy(found, {planned = false} = {}) {
     "div",
     {class: "why-body"},
     fine ? well(found, planned) : parts.sentence(found.message),
+    passed && checks.length && !fine ? h("p", {class: "dim small"}, "Its minimum passes all checks:") : null,
     h("ol", {class: passed ? "ladder short" : "ladder", "aria-label": "Checks"}, checks.map(rung)),
     near.length ? parts.section("Nearest", h("ul", {class: "plain nears"}, near.map(nearest))) : null,
     waits(found),

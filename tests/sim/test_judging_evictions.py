@@ -3,6 +3,7 @@
 import pytest
 
 from muster.sim.objects import Nodes, Pods
+from muster.sim.wire import UNSENT
 from sim.court import Court, nodes, pods
 
 FIRM, SEMI = {"preemptibility": "non-preemptible"}, {"preemptibility": "semi-preemptible"}
@@ -304,6 +305,16 @@ def test_who_was_refused_needs_the_room_that_is_reserved():
     court.evicts("v-1")
     assert court.broken() == ["§11.6"]
     assert "n-0 would still lack 1 of nvidia.com/gpu" in court.says()
+
+
+def test_who_could_not_be_sent_is_not_under_way():
+    """Found by a false alarm (seed 3169): what never left the process was taken for done."""
+    court = under_way(w_0="n-0")
+    for _ in range(4):
+        court.answered(court.bind("w-0", "n-1"), UNSENT)
+    court.passes(10)
+    court.evicts("v-1")
+    assert court.broken() == []
 
 
 # Staleness.

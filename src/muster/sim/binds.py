@@ -92,7 +92,7 @@ class Binds:
             return
         self._unanswered.get(process, set()).discard(uid)
         if status is not None and status != _OPEN and status < 500:
-            self._learned(process, uid, now_s, done=status < 300)
+            self._learned(process, uid, now_s, done=200 <= status < 300)
         else:
             self._open_still.setdefault(process, set()).add(uid)
 

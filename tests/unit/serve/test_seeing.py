@@ -46,6 +46,12 @@ def test_hidden_gangs_are_others():
     assert seen["summary"] | {"gangs": 2, "running": 1, "pending": 1, "unseen": 2, "slots": 8} == seen["summary"]
 
 
+def test_hidden_gangs_that_are_held_are_not_counted():
+    whole = frame_of(Stage(*SECRET, of("secret", gang("sick", minMember=2))).cycle(), HERE)
+    assert whole["summary"]["held"] == 1
+    assert "held" not in seen_by(whole, MINE)["summary"]
+
+
 def test_who_may_see_everything_sees_the_frame_itself():
     whole = frame_of(Stage(*SECRET).cycle(), HERE)
     assert seen_by(whole, EVERYTHING) is whole

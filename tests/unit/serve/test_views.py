@@ -305,6 +305,14 @@ def test_below_its_minimum_by_a_loss_is_stale_as_its_status_says():
     assert found["summary"] == {**counts, "nodes": 1, "slots": 4, "free": 3}
 
 
+def test_who_would_fit_does_not_count_as_pending():
+    """Of a plan that nobody acts on."""
+    found = frame(node("n", 2), gang(), pod("g-0"), decision="")
+    assert found["gangs"]["default/g"]["state"] == "fits"
+    counts = {"gangs": 1, "running": 0, "pending": 0, "fits": 1}
+    assert found["summary"] == {**counts, "nodes": 1, "slots": 2, "free": found["summary"]["free"]}
+
+
 def test_surplus_in_line_is_counted_apart():
     """As many stand in lines as the summary and the states tell."""
     found = frame(
@@ -339,12 +347,12 @@ def test_what_is_being_bound_is_not_told_as_a_question():
 
 @pytest.mark.parametrize(("decision", "state"), [("d", "running"), ("", "fits")])
 def test_a_gang_that_nobody_binds_does_not_run(decision, state):
-    """Where the plan is only asked: what has its minimum on nodes runs, what would get it fits, and still waits."""
+    """Where the plan is only asked: what has its minimum on nodes runs, what would get it fits."""
     found = frame(*FULL, decision=decision)
     assert found["gangs"]["default/run"]["state"] == "running"
     assert found["gangs"]["default/new"]["state"] == state
-    waits = int(state == "fits")
-    assert (found["summary"]["running"], found["summary"]["pending"]) == (2 - waits, waits)
+    fits = int(state == "fits")
+    assert (found["summary"]["running"], found["summary"].get("fits", 0)) == (2 - fits, fits)
 
 
 def test_queues_show_shares_and_lines():

@@ -213,6 +213,7 @@ const drawHeader = later(() => {
         ],
     fact(count(summary.running), "running"),
     fact(count(waits), "pending", waits ? "warn" : "", "Without their minimum. Held and stale ones count apart"),
+    summary.fits ? fact(count(summary.fits), "would fit", "", "The plan places them; nobody binds them here") : null,
     summary.held ? fact(count(summary.held), "held", "warn") : null,
     summary.stale ? fact(count(summary.stale), "stale", "warn") : null,
     summary.surplus ? fact(count(summary.surplus), "with surplus that waits", "", "They run") : null,

@@ -204,16 +204,16 @@ def gangs_of(scene: Scene, keys: Collection[Key]) -> dict[str, Document]:
 
 
 def counts_of(gangs: Mapping[str, Document]) -> Document:
-    """How many gangs there are, run and wait. Who is held or stale, and of whom only surplus stands in line, is told
-    where there is any.
+    """How many gangs there are, run and wait. Who would fit, is held or stale, and of whom only surplus stands in line,
+    is told where there is any.
     """
     states = Counter(one["state"] for one in gangs.values())
     surplus = sum(one["position"] is not None and one["state"] in (RUNNING, PARTIAL) for one in gangs.values())
-    more = {"held": states[HELD], "stale": states[STALE], "surplus": surplus}
+    more = {"fits": states[FITS], "held": states[HELD], "stale": states[STALE], "surplus": surplus}
     return {
         "gangs": len(gangs),
         "running": states[RUNNING] + states[PARTIAL],
-        "pending": states[PENDING] + states[FITS],
+        "pending": states[PENDING],
         **{name: number for name, number in more.items() if number},
     }
 

@@ -184,7 +184,7 @@ class _Seeing:
         rights = self._rights
         counts = counts_of({name: one for name, one in self._everybody.items() if rights.sees_key(name)})
         # How many nodes there are, and what they have, is told to who may see them.
-        in_all = {name: one for name, one in summary.items() if rights.nodes or name not in _OF_NODES}
+        in_all = {name: one for name, one in summary.items() if rights.nodes and name in _OF_NODES}
         left_out = {"unseen": len(self._unseen), "unasked": rights.unasked}
         more = self._held_by_others(some["nodes"]) if rights.nodes else {}
         return {

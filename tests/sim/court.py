@@ -168,7 +168,9 @@ class Court:
         self.now_s += 0.001
         self.judge.planned(process)
 
-    def evicts(self, *pods: str, process: int = 0, uid: bool = True, reads: bool = True) -> None:
+    def evicts(
+        self, *pods: str, process: int = 0, uid: bool = True, reads: bool = True, arrives: bool = True
+    ) -> list[Request]:
         """Pods are evicted, after they were read."""
         if reads:
             self.reads(process)
@@ -183,8 +185,9 @@ class Court:
             }
             path = f"/api/v1/namespaces/default/pods/{pod}/eviction"
             sent.append(self.sends("POST", path, body, process=process))
-        for request in sent:
+        for request in sent if arrives else ():
             self.arrives(request, process)
+        return sent
 
     # The judge.
 

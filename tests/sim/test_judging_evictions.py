@@ -317,6 +317,40 @@ def test_who_could_not_be_sent_is_not_under_way():
     assert court.broken() == []
 
 
+def told_again(*answers, after_s=1.3, process=0):
+    """Two go for somebody who comes when the first has gone; the other one is answered as said, and told again each
+    time. The pods are read in between.
+    """
+    court = crowded({"minMember": 1}, count=3, gpus=3)
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("v-1")
+    sent = court.evicts("v-2", reads=False, arrives=False)
+    court.passes(0.1)
+    court.binds("n-0", "w-0")
+    court.passes(0.1)
+    for answer in answers:
+        court.answered(sent[0], answer)
+        court.reads(process)
+        court.passes(after_s)
+        sent = court.evicts("v-2", process=process, reads=False, arrives=False)
+    return court.broken()
+
+
+@pytest.mark.parametrize("answers", [[429], [0], [429, 0, 0, 429]])
+def test_what_a_client_repeats_was_decided_before(answers):
+    """Found by the simulation (seed 2454): one of two that were moved was to go later, said the server."""
+    assert told_again(*answers) == []
+
+
+def test_whoever_else_tells_a_pod_to_go_decides_anew():
+    """After a no, or what nobody knows; after as many attempts as there are; later; and another process."""
+    assert told_again(403) == told_again(409) == told_again(500) == told_again(None) == ["§11.6"]
+    assert told_again(*[429] * 5) == ["§11.6"]
+    assert told_again(429, after_s=5) == ["§11.6"]
+    assert told_again(429, process=1) == ["§11.6"]
+
+
 # Staleness.
 
 

@@ -23,7 +23,7 @@ UNDER_WAY_S = 17.0
 # A conflict says no more than no answer, or a 5xx: the pod may be bound, even by us.
 _OPEN = 409
 # After these a client tries again, so often in all.
-_LATER, _MOST_TRIES = (UNSENT, 429), Limits().attempts
+LATER, MOST_TRIES = (UNSENT, 429), Limits().attempts
 # Told of a broken rule: which, and how.
 Broken = Callable[[str, str], None]
 
@@ -87,7 +87,7 @@ class Binds:
 
     def answered(self, process: int, uid: str, status: int | None, now_s: float) -> None:
         """An answer to a bind reaches a process."""
-        if status in _LATER and self._tries(process, uid) < _MOST_TRIES:
+        if status in LATER and self._tries(process, uid) < MOST_TRIES:
             # The client sends it again by itself: nobody decides anew, and nobody knows more.
             return
         self._unanswered.get(process, set()).discard(uid)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
-from muster.sim.binds import UNDER_WAY_S, Binds
+from muster.sim.binds import LATER, MOST_TRIES, UNDER_WAY_S, Binds
 from muster.sim.books import Books, summed
 from muster.sim.facts import (
     FIRM,
@@ -28,6 +28,8 @@ from muster.sim.sight import Sight
 READ_S, TOGETHER_S = 60.0, 12.0
 # Who ends so soon after its first eviction may have had more to send.
 _HALFWAY_S = 2.0
+# So soon a client sends again what the server was too busy for. Who decides anew leaves the pod alone for longer.
+_AGAIN_S = 3.0
 # Times in a status are whole seconds.
 _ROUNDED_S = 1.5
 Broken = Callable[[str, str], None]
@@ -54,6 +56,8 @@ class Evictions:
         self._open: dict[int, Decision] = {}
         # By uid: when it was told to go.
         self._sent: dict[str, float] = {}
+        # By process and uid: how often it was sent since somebody decided so, and when the answer was "later".
+        self._tries: dict[tuple[int, str], tuple[int, float]] = {}
 
     # What is told.
 
@@ -67,6 +71,12 @@ class Evictions:
     def send(self, process: int, pod: Member, now_s: float) -> None:
         """An eviction leaves a process."""
         self._sent[pod.uid] = self._binds.evicted[pod.uid] = now_s
+        tries, later_s = self._tries.get((process, pod.uid), (0, 0.0))
+        is_again = 0 < tries < MOST_TRIES and later_s <= now_s < later_s + _AGAIN_S
+        self._tries[process, pod.uid] = tries + 1 if is_again else 1, float("inf")
+        if is_again:
+            # The client repeats what the server was too busy for: it belongs to the decision that it was sent with.
+            return
         name = "/".join(pod.key)
         if pod.gang is None:
             self._broken("§8", f"pod {name} is evicted and belongs to no gang")
@@ -82,6 +92,13 @@ class Evictions:
             decision = self._open[process] = Decision(process, read_s, now_s, {}, lag_s)
         decision.pods.setdefault(pod.gang, {})[pod.uid] = pod
 
+    def answered(self, process: int, uid: str, status: int | None, now_s: float) -> None:
+        """An answer to an eviction reaches a process."""
+        tries, _ = self._tries.pop((process, uid), (0, 0.0))
+        if status in LATER:
+            self._tries[process, uid] = tries, now_s
+        self._binds.eviction_answered(uid, status)
+
     def tick(self, now_s: float) -> None:
         """Time has gone on."""
         for process, decision in list(self._open.items()):
@@ -90,6 +107,7 @@ class Evictions:
 
     def ended(self, process: int, now_s: float) -> None:
         """A process may have ended in the middle of a decision."""
+        self._tries = {key: known for key, known in self._tries.items() if key[0] != process}
         if process in self._open:
             self._close(process, ended=now_s - self._open[process].at_s < _HALFWAY_S)
 

@@ -107,7 +107,7 @@ class Judge:
         if written.resource == PODS and written.below == "binding":
             self.binds.answered(process, _uid_meant(written), status, now_s)
         elif written.resource == PODS and written.below == "eviction":
-            self.binds.eviction_answered(_uid_meant(written), status)
+            self.evictions.answered(process, _uid_meant(written), status, now_s)
 
     def saw(self, process: int, plural: str, revision: int) -> None:
         """A process was shown everything of a kind up to a version."""

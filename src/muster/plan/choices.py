@@ -1,6 +1,6 @@
 """Every choice of a few units, in the order of how much harm it does (SPEC §8)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 
 from muster.plan.outcome import UnitKind
@@ -31,6 +31,32 @@ def ranked(numbers: Sequence[int], table: Table, enough: Flags) -> list[int]:
         return kind == whole, priorities[chosen], kind, pods[chosen].bit_count(), chosen
 
     return sorted((chosen for chosen in _choices(numbers, table) if enough[chosen]), key=rank)
+
+
+def units_in(chosen: int, numbers: Sequence[int]) -> list[int]:
+    """The units of a choice that is given as bits."""
+    return [number for at, number in enumerate(numbers) if chosen >> at & 1]
+
+
+def hopeful(
+    choices: Sequence[list[int]],
+    numbers: Sequence[int],
+    legal: Callable[[list[int]], bool],
+    gives: Callable[[list[int]], bool],
+) -> Iterator[list[int]]:
+    """Those of many choices of some units that are `legal`, in their order; without those that do not give enough room
+    even with all that may go beside them. What `gives` enough does so with more, too.
+    """
+    if not choices:
+        return
+    needed = {one for one in numbers if not gives([other for other in numbers if other != one])}
+    allowed = [some for some in choices if needed.issubset(some) and legal(some)]
+    largest: list[frozenset[int]] = []
+    for some in sorted(map(frozenset, allowed), key=len, reverse=True):
+        if not any(some <= other for other in largest):
+            largest.append(some)
+    enough = [some for some in largest if gives(sorted(some))]
+    yield from (some for some in allowed if any(other.issuperset(some) for other in enough))
 
 
 def _choices(numbers: Sequence[int], table: Table) -> Iterator[int]:

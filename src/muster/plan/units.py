@@ -20,6 +20,8 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 # A placed pod of a gang: leaf and place in the leaf.
 Spot = tuple[int, int]
+# Of so many units at most it is remembered whether they may go together.
+_FEW = 12
 
 
 class Unit(NamedTuple):
@@ -87,6 +89,8 @@ class Table:
         self.gone: dict[int, set[Spot]] = {}
         # Rows of gangs that have gone whole.
         self._went: dict[int, set[int]] = {}
+        # What was found about units that go together, until more have gone.
+        self._legal: dict[tuple[int, frozenset[int]], bool] = {}
         self._units_of: dict[int, list[int]] = {}
         for number, unit in enumerate(others, start=self._rigid):
             self._units_of.setdefault(unit.gang, []).append(number)
@@ -161,6 +165,16 @@ class Table:
         if single and len(found.tree.nodes) == 1 and gang not in self.gone:
             # Without a tree it is a number.
             return found.present[0] - len(numbers) >= found.tree.nodes[0].minimum
+        if len(numbers) > _FEW:
+            return self._stands_without(gang, numbers)
+        # Of a few units every choice is asked about, again and again.
+        key = gang, frozenset(numbers)
+        known = self._legal.get(key)
+        if known is None:
+            known = self._legal[key] = self._stands_without(gang, numbers)
+        return known
+
+    def _stands_without(self, gang: int, numbers: Collection[int]) -> bool:
         units = [self[number] for number in numbers]
         spots = {spot for unit in units for spot in unit.pods} | self.gone.get(gang, set())
         whole = {unit.row for unit in units if unit.kind >= UnitKind.SURPLUS_CHILD} | self._went.get(gang, set())
@@ -191,6 +205,7 @@ class Table:
             unit = self[number]
             if self.leaf[number] != NONE:
                 self.spare_pods[self.leaf == self.leaf[number]] -= 1
+            self._legal.clear()
             self.gone.setdefault(unit.gang, set()).update(unit.pods)
             if unit.kind >= UnitKind.SURPLUS_CHILD:
                 self._went.setdefault(unit.gang, set()).add(unit.row)

@@ -16,7 +16,7 @@ from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, Charge
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.bundles import Bundles, bundles_of
-from muster.plan.choices import ranked
+from muster.plan.choices import hopeful, ranked, units_in
 from muster.plan.homes import Homes, rehome, together
 from muster.plan.ledger import Taking
 from muster.plan.outcome import UnitKind
@@ -28,6 +28,8 @@ from muster.snapshot.arrays import Snapshot
 
 # Up to so many units every choice is looked at.
 EXACT = 12
+# Of them so many one after the other; then those that have no hope are sorted out first.
+_AT_FIRST = 40
 # So many domains are looked into, those that seem cheapest first.
 _MOST_DOMAINS, _ENOUGH_FOUND = 48, 3
 # So many nodes are begun with, when nothing else helps.
@@ -162,16 +164,14 @@ class Search:
     def _exact(self, pool: Numbers) -> Found | None:
         """Every choice, the best ranked first: the first that is allowed and enough is the best there is."""
         numbers = pool[np.argsort(self.table.age[pool])].tolist()
-        too_little: list[int] = []
-        for chosen in ranked(numbers, self.table, self._may_be_enough(numbers)):
-            if any(chosen & ~other == 0 for other in too_little):
-                continue
-            some = [number for at, number in enumerate(numbers) if chosen >> at & 1]
-            if not self.question.rights.all_legal(some):
-                continue
+        choices = [units_in(chosen, numbers) for chosen in ranked(numbers, self.table, self._may_be_enough(numbers))]
+        legal = self.question.rights.all_legal
+        for some in chain(
+            (some for some in choices[:_AT_FIRST] if legal(some)),
+            hopeful(choices[_AT_FIRST:], numbers, legal, self._gives),
+        ):
             if self._fits(some):
                 return Found(tuple(some), self._homes, len(pool), not self._missed, self._takings)
-            too_little.append(chosen)
         return None
 
     def _may_be_enough(self, numbers: Sequence[int]) -> Flags:
@@ -463,7 +463,11 @@ class Search:
         self._takings, self._homes = tuple(zip(counts, found[0], strict=True)), found[1]
         return True
 
-    def _fits(self, units: Collection[int]) -> bool:
+    def _gives(self, units: Collection[int]) -> bool:
+        """Whether the gang fits when these go, wherever they do: if some are enough, more are."""
+        return self._fits(units, homes=False)
+
+    def _fits(self, units: Collection[int], *, homes: bool = True) -> bool:
         """Whether the gang fits when these go; and, if they are moved, each of them finds another place."""
         ledger = self.engine.ledger
         mark = ledger.mark()
@@ -475,7 +479,7 @@ class Search:
             if attempt.takings is None:
                 return False
             self._where = {int(node) for _, taking in attempt.takings for node in taking.nodes}
-            return not self.question.moves or self._finds_homes(engine, units, mark)
+            return not (self.question.moves and homes) or self._finds_homes(engine, units, mark)
         finally:
             ledger.rewind(mark)
             self._take_back()

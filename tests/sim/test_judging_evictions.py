@@ -351,6 +351,28 @@ def test_whoever_else_tells_a_pod_to_go_decides_anew():
     assert told_again(429, process=1) == ["§11.6"]
 
 
+@pytest.mark.parametrize(("nominated", "broken"), [(True, []), (False, ["§11.6"])])
+def test_two_decisions_that_were_reserved_for_at_the_same_time_are_judged_each_at_its_own(nominated, broken):
+    """Found by a false alarm (seed 7795): the room of the second was reserved when the first had been sent."""
+    court = Court(
+        nodes=[nodes(2, gpus=1)],
+        gangs={"u": {}, "v": {}, "w": HIGH, "x": HIGH},
+        pods=[
+            *(Pods(gang=name, name=f"{name}-0", on=node) for name, node in (("u", "n-0"), ("v", "n-1"))),
+            *(Pods(gang=name, name=f"{name}-0") for name in ("w", "x")),
+        ],
+    )
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.evicts("u-0")
+    court.passes(0.05)
+    if nominated:
+        court.nominate(x_0="n-1")
+    court.evicts("v-0", reads=False)
+    court.passes(60)
+    assert court.broken() == broken
+
+
 # Staleness.
 
 

@@ -357,6 +357,9 @@ class Evictions:
     def _for_nobody(self, decision: Decision, loser: Key, moment: float, *, ended: bool) -> tuple[str, str] | None:
         """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone."""
         why = "no gang has room reserved"
+        # Decisions that were reserved for at the same time look like one: each is judged when its own was sent.
+        at_s = min((self._sent[uid] for uid in decision.pods[loser]), default=decision.at_s)
+        decision = decision._replace(at_s=max(at_s, decision.at_s))
         for gang, known in self._books.groups.items():
             # What it says may have become something else while room was reserved for it.
             for group in known.between(decision.read_s, decision.at_s) if gang != loser else ():

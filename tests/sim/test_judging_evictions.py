@@ -356,7 +356,7 @@ def test_two_decisions_that_were_reserved_for_at_the_same_time_are_judged_each_a
     """Found by a false alarm (seed 7795): the room of the second was reserved when the first had been sent."""
     court = Court(
         nodes=[nodes(2, gpus=1)],
-        gangs={"u": {}, "v": {}, "w": HIGH, "x": HIGH},
+        gangs={"u": {}, "v": {"preemptibility": "preemptible", **HIGH}, "w": HIGH, "x": {"queue": "another", **HIGH}},
         pods=[
             *(Pods(gang=name, name=f"{name}-0", on=node) for name, node in (("u", "n-0"), ("v", "n-1"))),
             *(Pods(gang=name, name=f"{name}-0") for name in ("w", "x")),

@@ -283,6 +283,28 @@ def test_every_request_passes_a_point(method: str, path: str, point: str, plural
     assert asked_of(Request(method, path)) == (point, plural, is_write)
 
 
+def test_a_list_of_pods_is_seen_when_a_watch_goes_on_from_it(cluster: Cluster) -> None:
+    """It may be only compared with. What else is listed is taken over."""
+
+    async def ask(path: str, **params: str) -> None:
+        if params:
+            async with cluster.wire.stream(Request("GET", path, params), 90.0):
+                return
+        await cluster.wire.request(Request("GET", path), 60.0, 10**6)
+
+    def seen(*asked: Any, **params: str) -> list[tuple[str, int]]:
+        cluster.saw.clear()
+        cluster.wire.loop.create_task(ask(*asked, **params))
+        cluster.machine.run(cluster.machine.now_s + 5)
+        return cluster.saw
+
+    cluster.create("a")
+    now = cluster.revision
+    assert seen("/api/v1/nodes") == [("nodes", now)]
+    assert seen("/api/v1/pods") == []
+    assert seen("/api/v1/pods", watch="true", resourceVersion=str(now)) == [("pods", now)]
+
+
 def test_a_process_that_stands_still_hears_the_answer_when_it_goes_on(cluster: Cluster) -> None:
     heard: list[float] = []
 

@@ -79,7 +79,9 @@ def differences(
 
 
 class Comparer:
-    """Compares until it is cancelled, while `may_act`. `woken` is called when something was put right."""
+    """Compares until it is cancelled, while `may_act`. `woken` is called when something was put right, `compared` when
+    nothing is known wrongly that a list of this version has.
+    """
 
     def __init__(
         self,
@@ -88,12 +90,13 @@ class Comparer:
         *,
         may_act: Callable[[], bool] = lambda: True,
         woken: Callable[[], None] = lambda: None,
+        compared: Callable[[str], None] = lambda _: None,
         log: Log = SILENT,
         metrics: Metrics | None = None,
         every_s: float = EVERY_S,
     ) -> None:
         self._client, self._scheduler, self._clock = client, scheduler, client.clock
-        self._may_act, self._woken, self._every_s = may_act, woken, every_s
+        self._may_act, self._woken, self._compared, self._every_s = may_act, woken, compared, every_s
         self._log, self._metrics = log, metrics
 
     async def run(self) -> None:
@@ -126,6 +129,7 @@ class Comparer:
             await self._put_right(suspects, wrong)
         finally:
             self._tell(wrong)
+        self._compared(listing.resource_version)
         return len(wrong)
 
     def _tell(self, wrong: Collection[Key]) -> None:

@@ -71,6 +71,7 @@ class Process:
         metrics: Metrics | None = None,
         planned: Callable[[Plan], None] = lambda _: None,
         looks_on: Callable[[], bool] = lambda: False,
+        compared: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.identity, self.election = identity, election
         self._leading = Leading(election, log=log, metrics=metrics)
@@ -108,7 +109,13 @@ class Process:
             events=self._events,
         )
         self._comparer = Comparer(
-            client, self.scheduler, may_act=may_act, woken=self.work.wake, log=log, metrics=metrics
+            client,
+            self.scheduler,
+            may_act=may_act,
+            woken=self.work.wake,
+            compared=compared,
+            log=log,
+            metrics=metrics,
         )
         client.guard = self._leading.guard
 

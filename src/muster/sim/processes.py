@@ -17,7 +17,7 @@ from muster.plan.outcome import Plan
 from muster.sim.faults import Weather
 from muster.sim.machine import Machine, VirtualLoop
 from muster.sim.objects import BEGIN
-from muster.sim.wire import Asked, Server, Wire
+from muster.sim.wire import COMPARED, Asked, Server, Wire
 from muster.telemetry import Log
 
 LEASE_NAMESPACE = "muster-system"
@@ -134,6 +134,7 @@ class Player:
             election=election,
             log=self._log(),
             planned=lambda plan: self._planned(self.number, plan),
+            compared=lambda version: self._saw(self.number, COMPARED, int(version)),
         )
         try:
             ended = await self.process.run(stop)

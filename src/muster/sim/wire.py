@@ -19,6 +19,8 @@ from muster.sim.story import Point
 BOOKMARK_S = 60.0
 # In place of the status of an answer: it never left.
 UNSENT = 0
+# Lists of these may be only compared with: what differs gets time to catch up, and is put right after that.
+COMPARED = "pods"
 _REASONS = {
     403: "Forbidden",
     409: "Conflict",
@@ -85,11 +87,14 @@ def asked_of(request: Request) -> Asked:
     return Asked({"POST": "create", "DELETE": "delete"}.get(request.method, "patch"), plural, True)  # type: ignore[arg-type]
 
 
-def is_whole_list(request: Request) -> bool:
-    """Whether it asks for everything of a kind, as it is; of one that came in pages nobody can tell."""
+def is_taken_over(request: Request) -> bool:
+    """Whether it asks for everything of a kind, as it is, to know it so; of one that came in pages nobody can tell. Of
+    pods only a watch that goes on from their list shows that, or who has compared.
+    """
     parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
-    return request.method == "GET" and len(rest) == 1 and not {"watch", "continue"} & set(request.params)
+    is_list = request.method == "GET" and len(rest) == 1 and not {"watch", "continue"} & set(request.params)
+    return is_list and rest[0] != COMPARED
 
 
 def name_of(request: Request) -> str:
@@ -169,7 +174,7 @@ class Wire:
             self._struck(stroke.name)
 
         def come(found: Answer | Unanswered, revision: int) -> None:
-            if isinstance(found, Answer) and found.status == 200 and is_whole_list(request):
+            if isinstance(found, Answer) and found.status == 200 and is_taken_over(request):
                 self.saw(asked.plural, revision)
             _settle(answer, found)
 
@@ -205,6 +210,10 @@ class Wire:
         if self.is_dead:
             await self.loop.create_future()
         watching = _Watching(self, request)
+        version = request.params.get("resourceVersion", "")
+        if watching.plural == COMPARED and version.isdecimal():
+            # Who goes on from there knows what was there.
+            self.saw(COMPARED, int(version))
         self._open.append(watching)
         try:
             status, body = await watching.begun(min(OPEN_S, idle_s))

@@ -11,6 +11,7 @@ import pytest
 from muster.api.cluster import Pod
 from muster.controllers.comparer import MOST_READ, PATIENCE_S, Comparer, State, differences
 from muster.controllers.scheduler import Scheduler
+from muster.errors import Forbidden
 from muster.telemetry import Log, Metrics
 from unit.kube.playing import Played, VirtualClock, answer, playing, refusal, virtually
 
@@ -89,11 +90,12 @@ class Bench:
         self.scheduler, self.metrics, self.stream = Scheduler(), Metrics(), io.StringIO()
         for one in seen:
             self.scheduler.see(msgspec.convert(one, Pod))
-        self.woken = 0
+        self.woken, self.compared = 0, []
         self.comparer = Comparer(
             playing(Played(cluster), VirtualClock()),
             self.scheduler,
             woken=self.wake,
+            compared=self.compared.append,
             log=Log(self.stream, human=False),
             metrics=self.metrics,
         )
@@ -154,6 +156,25 @@ def test_what_stays_wrong_is_counted_said_once_and_put_right():
         assert (line["level"], line["pods"]) == ("warning", 3)
         assert set(line["such_as"]) == {"ns/bound", "ns/missed", "ns/ghost"}
         assert await bench.comparer.compare() == 0
+
+    virtually(run())
+
+
+def test_it_is_said_when_all_that_was_listed_is_known():
+    """Not before: meanwhile plans are made on what the watch has shown."""
+
+    async def run():
+        cluster = Cluster(pod("bound", 9, "n1"))
+        bench = Bench(cluster, pod("bound", 5))
+        comparing = asyncio.create_task(bench.comparer.compare())
+        await asyncio.sleep(PATIENCE_S / 2)
+        assert (cluster.lists, bench.compared) == (1, [])
+        await comparing
+        assert bench.compared == ["100"]
+        cluster.denied = True
+        with pytest.raises(Forbidden):
+            await bench.comparer.compare()
+        assert bench.compared == ["100"]
 
     virtually(run())
 

@@ -320,25 +320,21 @@ class Loop:
             (QUEUE, ""),
             *((kind, name) for name in sorted(namespaces) for kind in (POD, POD_GROUP, POD_DISRUPTION_BUDGET)),
         ]
-        scheduler.reading()
-        try:
-            lists = (self._client.list(kind, namespace, attempts=1) for kind, namespace in asked)
-            listings = await asyncio.gather(*lists, return_exceptions=True)
-            for (kind, namespace), listing in zip(asked, listings, strict=True):
-                if isinstance(listing, ApiError):
-                    said = {"kind": kind.name, "namespace": namespace, "error": listing.message}
-                    self._log.warning("objects could not be read before an eviction", **said)
-                    are_known = False
-                elif isinstance(listing, BaseException):
-                    raise listing
-                elif self._went_back(kind, listing.resource_version, seen):
-                    # The watch will see it, too.
-                    are_known = False
-                else:
-                    unread = [one.metadata for one in listing.unread]
-                    scheduler.refresh(namespace, listing.items, listing.resource_version, unread, kind.struct)
-        finally:
-            scheduler.reading(under_way=False)
+        lists = (self._client.list(kind, namespace, attempts=1) for kind, namespace in asked)
+        listings = await asyncio.gather(*lists, return_exceptions=True)
+        for (kind, namespace), listing in zip(asked, listings, strict=True):
+            if isinstance(listing, ApiError):
+                said = {"kind": kind.name, "namespace": namespace, "error": listing.message}
+                self._log.warning("objects could not be read before an eviction", **said)
+                are_known = False
+            elif isinstance(listing, BaseException):
+                raise listing
+            elif self._went_back(kind, listing.resource_version, seen):
+                # The watch will see it, too.
+                are_known = False
+            else:
+                unread = [one.metadata for one in listing.unread]
+                scheduler.refresh(namespace, listing.items, listing.resource_version, unread, kind.struct)
         return are_known
 
     async def _wait(self) -> None:

@@ -3,6 +3,7 @@
 It neither waits nor writes. The loop does both, and so can a simulation.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, orders_of
 from muster.decisions.signals import ACCEPTED
 from muster.errors import BadObject
+from muster.kube.remembering import remember
 from muster.kube.resources import is_later
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
@@ -39,6 +41,8 @@ _S = 10**9
 _BIND_ATTEMPTS, _EVICTION_ATTEMPTS = 3, 1
 # A write that no watch has shown for so long is looked up.
 _DOUBT_NS = 10 * _S
+# So many objects that are gone are remembered: a watch that is late may still speak of them.
+_MOST_GONE = 20_000
 
 WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget)
 
@@ -68,8 +72,8 @@ class Scheduler:
         # By pod and uid.
         self._evictions: Patience[tuple[Key, str]] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
         self._promises = Promises()
-        # Objects, by uid, that were seen to go while others are read; None: nobody reads.
-        self._gone: set[str] | None = None
+        # Objects, by uid, that were seen to go, or read and not found: whatever is still told of them is old.
+        self._gone: OrderedDict[str, None] = OrderedDict()
         self._identity, self._cycles = identity, 0
         # The name of the last cycle's decision.
         self.decision = ""
@@ -87,9 +91,18 @@ class Scheduler:
         Most of what is seen are our own binds and statuses. What was seen in a later version is passed over, but not
         when all is told `anew`.
         """
+        if deleted:
+            self._remember_gone(found.metadata.uid)
+        elif not anew and found.metadata.uid in self._gone:
+            return False
+        return self._take(found, deleted=deleted, anew=anew)
+
+    def _remember_gone(self, uid: str) -> None:
+        if uid:
+            remember(self._gone, uid, None, _MOST_GONE)
+
+    def _take(self, found: Any, *, deleted: bool = False, anew: bool = False) -> bool:
         world, key = self.world, key_of(found.metadata)
-        if deleted and self._gone is not None:
-            self._gone.add(found.metadata.uid)
         if not anew and self._is_older(type(found), found.metadata):
             return False
         if isinstance(found, Pod):
@@ -121,8 +134,10 @@ class Scheduler:
         """
         if not metadata.name or (not anew and self._is_older(struct, metadata)):
             return False
-        if deleted and self._gone is not None:
-            self._gone.add(metadata.uid)
+        if deleted:
+            self._remember_gone(metadata.uid)
+        elif not anew and metadata.uid in self._gone:
+            return False
         if struct is Pod:
             before = self.flights.real(key_of(metadata))
             same = before is not None and before.metadata.uid == metadata.uid
@@ -139,21 +154,20 @@ class Scheduler:
     def replace(
         self, struct: type, found: Iterable[Any], unread: Collection[Metadata] = (), *, anew: bool = False
     ) -> None:
-        """All objects of a kind, after a list: what is not among them is gone.
+        """All objects of a kind, after a list: what is not among them is gone. It may come again: a list may be older
+        than what was read.
 
         `anew`: of a server that is at an earlier version than it was, whose data was restored. It is believed.
         """
+        if anew:
+            self._gone.clear()
         there = list(found)
         listed = {key_of(one.metadata) for one in there} | {key_of(metadata) for metadata in unread}
         for one in self._known(struct):
             if key_of(one.metadata) not in listed:
-                self.see(one, deleted=True)
+                self._take(one, deleted=True)
         for one in there:
             self.see(one, anew=anew)
-
-    def reading(self, under_way: bool = True) -> None:
-        """Objects are about to be read: who is seen to go until they were is gone, whatever the reading says."""
-        self._gone = set() if under_way else None
 
     def refresh(
         self,
@@ -164,12 +178,12 @@ class Scheduler:
         struct: type = Pod,
     ) -> None:
         """All objects of a kind in a namespace (empty: in all), read consistently, as they were at `version`: what was
-        seen since then stays, and so do those that could not be read.
+        seen since then stays, and so do those that could not be read. Who was seen to go is gone, whatever it says.
         """
         known = [one for one in self._known(struct) if not namespace or key_of(one.metadata)[0] == namespace]
         since = {key_of(one.metadata) for one in known if _is_after(one.metadata, version)}
         since.update(map(key_of, unread))
-        there = [one for one in found if one.metadata.uid not in (self._gone or ())]
+        there = [one for one in found if one.metadata.uid not in self._gone]
         stay = since | {key_of(one.metadata) for one in there}
         for one in known:
             if key_of(one.metadata) not in stay:
@@ -281,6 +295,8 @@ class Scheduler:
         """
         if pod is not None and self._is_older(Pod, pod.metadata):
             return
+        if pod is None or pod.metadata.uid != uid:
+            self._remember_gone(uid)
         flight = self.flights.read(key, uid, None if pod is None else _slim(pod))
         if flight is not None and flight.unknown:
             self._failed(flight, flight.why, now_ns)

@@ -180,22 +180,6 @@ async def test_pods_that_change_all_the_time_stop_no_eviction():
         await until(lambda: is_whole(server, "high"), 5)
 
 
-@played
-async def test_who_went_while_a_list_failed_is_not_kept_in_mind_for_ever():
-    server = Server()
-    server.put(HIGH)
-    server.play(nodes(1) | gang("low", 1))
-    async with running(server) as process:
-        await until(told(server, "low"))
-        failed = server.fail("list", plural="pods", says=refusal(500), times=FOR_EVER)
-        server.play(gang("high", 1, priorityClassName="high"))
-        await until(lambda: failed.met)
-        server.remove("podgroups", "high")
-        server.remove("pods", "high-0")
-        await asyncio.sleep(10)
-        assert process.scheduler._gone is None
-
-
 # Objects that can't be read
 
 

@@ -63,9 +63,10 @@ def test_what_was_refused_is_tried_again_at_once_and_then_rests(scheduler):
     scheduler.sent([order], ns(17))
     scheduler.bound(order)
     for number in range(3):
-        scheduler.see(scheduler.world.pods[KEY].pod, deleted=True)
-        for one in objects():
-            scheduler.see(one)
+        before = scheduler.world.pods[KEY].pod
+        scheduler.see(before, deleted=True)
+        again = structs.replace(before.metadata, uid=f"again-{number}")
+        scheduler.see(structs.replace(objects()[-1], metadata=again))
         (order,) = scheduler.cycle(ns(18 + number)).binds
         scheduler.sent([order], ns(18 + number))
         scheduler.refused(order, "no such luck", ns(18 + number))
@@ -89,10 +90,8 @@ def test_what_is_read_is_passed_over_when_something_later_was_seen(scheduler):
 @pytest.mark.parametrize("struct", [Pod, PodGroup])
 def test_who_goes_while_others_are_read_is_gone(scheduler, struct):
     (one,) = [found for found in objects() if isinstance(found, struct)]
-    scheduler.reading()
     scheduler.see(one, deleted=True)
     scheduler.refresh("default", [one], "20", (), struct)
-    scheduler.reading(under_way=False)
     assert KEY not in (scheduler.world.pods if struct is Pod else scheduler.world.groups)
 
 
@@ -170,7 +169,8 @@ def test_our_own_binds_and_statuses_can_wait_and_everything_else_can_not(schedul
     assert not scheduler.see(structs.replace(group, status=structs.replace(group.status, phase="Scheduled")))
     assert scheduler.see(structs.replace(group, spec=structs.replace(group.spec, min_member=2)))
     assert scheduler.see(bound, deleted=True)
-    assert scheduler.see(pod)
+    assert not scheduler.see(pod)
+    assert scheduler.see(structs.replace(pod, metadata=structs.replace(pod.metadata, uid="another")))
     assert scheduler.see(found[Node])
 
 

@@ -5,6 +5,7 @@ from msgspec import structs
 
 from muster.api.cluster import PodCondition
 from muster.decisions.orders import Memory, orders_of
+from muster.decisions.signals import ACCEPTED, POD_SCHEDULED, Signal, after
 from muster.plan.cycle import schedule
 from muster.snapshot.build import Builder
 from oracle.engine import world_of
@@ -180,3 +181,26 @@ def test_a_running_pod_that_is_relabelled_is_told_too():
     cluster.world.apply(structs.replace(pod, metadata=labelled))
     (signal,) = cluster.signals()
     assert (signal.put, signal.drop) == ((), ("muster.dev/Accepted",))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "put", "drop"),
+    [
+        pytest.param(("", ACCEPTED), (POD_SCHEDULED, ""), [POD_SCHEDULED], [ACCEPTED], id="what was to go goes too"),
+        pytest.param((ACCEPTED, ""), (POD_SCHEDULED, ""), [ACCEPTED, POD_SCHEDULED], [], id="both are said"),
+        pytest.param((ACCEPTED, ""), (POD_SCHEDULED, ACCEPTED), [POD_SCHEDULED], [ACCEPTED], id="it is taken back"),
+        pytest.param(("", ACCEPTED), (ACCEPTED, ""), [ACCEPTED], [], id="it is said after all"),
+    ],
+)
+def test_a_word_that_was_not_written_is_in_the_one_that_takes_its_place(first, then, put, drop):
+    """Found by the simulation (seed 10088): that a pod is set aside no longer was never written, because it was told
+    something else before it could be.
+    """
+
+    def made(said):
+        conditions = (PodCondition(type=said[0], status="False"),) if said[0] else ()
+        return Signal(("default", "p"), "u", conditions, (said[1],) if said[1] else ())
+
+    found = after(made(first), made(then))
+    assert ([one.type for one in found.put], list(found.drop)) == (put, drop)
+    assert after(made(first)._replace(uid="another"), made(then)) == made(then)

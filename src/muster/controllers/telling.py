@@ -21,7 +21,7 @@ from muster.decisions.orders import (
     StatusOrder,
 )
 from muster.decisions.queue_status import queue_document
-from muster.decisions.signals import ACCEPTED
+from muster.decisions.signals import ACCEPTED, after
 from muster.decisions.status import INVALID, status_document
 from muster.errors import ApiError, Conflict, NotFound
 from muster.kube.client import JSON_PATCH, MERGE, STRATEGIC, Client
@@ -101,6 +101,9 @@ class Teller:
             # All that is still to be reserved is found in every cycle: this is not.
             del self._waiting[what]
         for what, order in named.items():
+            before = self._waiting.get(what)
+            if before is not None and isinstance(order, SignalOrder) and isinstance(before.order, SignalOrder):
+                order = order._replace(signal=after(before.order.signal, order.signal))  # noqa: PLW2901
             self._waiting[what] = Told(order, orders.decision)
         if self._waiting:
             self._there.set()

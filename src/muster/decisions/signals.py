@@ -50,6 +50,15 @@ class Heard(NamedTuple):
     conditions: dict[str, PodCondition]
 
 
+def after(first: Signal, then: Signal) -> Signal:
+    """Both in one, the first of which was not written: each says what is to change, and not how it is then."""
+    if first.uid != then.uid:
+        return then
+    put = {one.type: one for one in (*first.put, *then.put) if one.type not in then.drop}
+    drop = dict.fromkeys(kind for kind in (*first.drop, *then.drop) if kind not in put)
+    return then._replace(put=tuple(put.values()), drop=tuple(drop))
+
+
 def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
     """What is to be written to the waiting pods of one gang, by its number in the snapshot.
 

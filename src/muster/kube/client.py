@@ -251,12 +251,10 @@ class Client:
         call = Call("patch", _with(kind.plural, subresource), namespace, name, write=True)
         return await self._write(call, "PATCH", self._path(call, kind), body, content=content, lane=lane)
 
-    async def patched(
-        self, kind: AnyKind, namespace: str, name: str, body: Any, *, content: str = MERGE, subresource: str = ""
-    ) -> Any:
+    async def patched(self, kind: AnyKind, namespace: str, name: str, body: Any, *, subresource: str = "") -> Any:
         """As `patch`, and gives the object as it is now; None when it can't be read."""
         call = Call("patch", _with(kind.plural, subresource), namespace, name, write=True)
-        answer = await self._answer(call, "PATCH", self._path(call, kind), body, content=content)
+        answer = await self._answer(call, "PATCH", self._path(call, kind), body, content=MERGE)
         try:
             return read_as(kind, answer.body)
         except BadObject:
@@ -325,22 +323,8 @@ class Client:
 
     # One request
 
-    async def _write(
-        self,
-        call: Call,
-        method: str,
-        path: str,
-        body: Any,
-        *,
-        content: str = JSON,
-        lane: Lane = "write",
-        params: Mapping[str, str] | None = None,
-        timeout_s: float = 0.0,
-    ) -> Metadata:
-        answer = await self._answer(
-            call, method, path, body, content=content, lane=lane, params=params, timeout_s=timeout_s
-        )
-        return metadata_of(answer.body)
+    async def _write(self, call: Call, method: str, path: str, body: Any, **how: Any) -> Metadata:
+        return metadata_of((await self._answer(call, method, path, body, **how)).body)
 
     async def _answer(
         self,

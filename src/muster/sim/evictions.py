@@ -3,7 +3,7 @@
 Whether they were right is asked of every state between the reading and the sending: one will do.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
@@ -44,6 +44,8 @@ class Decision(NamedTuple):
     pods: dict[Key, dict[str, Member]]
     # How much later than it happened the process may have seen something.
     lag_s: float = 0.0
+    # By uid: when it was sent for the first time.
+    sent: Mapping[str, float] = {}
 
 
 class Evictions:
@@ -91,6 +93,7 @@ class Evictions:
             lag_s = now_s - self._sight.since_s(process, now_s, now_s - read_s)
             decision = self._open[process] = Decision(process, read_s, now_s, {}, lag_s)
         decision.pods.setdefault(pod.gang, {})[pod.uid] = pod
+        self._open[process] = decision._replace(sent={pod.uid: now_s, **decision.sent})
 
     def answered(self, process: int, uid: str, status: int | None, now_s: float) -> None:
         """An answer to an eviction reaches a process."""
@@ -358,7 +361,7 @@ class Evictions:
         """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone."""
         why = "no gang has room reserved"
         # Decisions that were reserved for at the same time look like one: each is judged when its own was sent.
-        at_s = min((self._sent[uid] for uid in decision.pods[loser]), default=decision.at_s)
+        at_s = min((decision.sent[uid] for uid in decision.pods[loser]), default=decision.at_s)
         decision = decision._replace(at_s=max(at_s, decision.at_s))
         for gang, known in self._books.groups.items():
             # What it says may have become something else while room was reserved for it.

@@ -16,6 +16,7 @@ from muster.cli.cluster import CLUSTER, Loaded, come_too, run_before, run_cycle
 from muster.cli.explain import document_with, explained, leaving_in
 from muster.cli.files import Source, objects_in
 from muster.cli.judging import Checked, plural
+from muster.cli.making import can_have_pods
 from muster.cli.plan import is_yes
 from muster.cli.tables import change_in_words
 from muster.config import Config
@@ -169,10 +170,8 @@ def _notes(loaded: Loaded, added: Sequence[Key]) -> Iterator[str]:
     if len(wrong) > _MOST_WRONG:
         yield f"and {plural(len(wrong) - _MOST_WRONG, 'more error')}: muster validate says everything"
     yield from loaded.notes
-    other = {one.kind for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown)}
-    # Of some it is said already why they have no pods.
-    told = {note.partition(" ")[0] for note in loaded.notes if "no pods are assumed" in note}
-    kinds = other - {*loaded.owners, *told, ""}
+    other = (one for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown))
+    kinds = {one.kind for one in other if not can_have_pods(one.source.value)} - {*loaded.owners, ""}
     if kinds:
         says = "a workload counts by its pods: add those too, where its controller is not one of Kubernetes' own"
         yield f"passed over: {', '.join(sorted(kinds))} ({says})"

@@ -146,6 +146,12 @@ def tell_violations(one: Checked, words: str, *, only: str = "") -> None:
 
 def tell_skipped(checked: Sequence[Checked], used: Set[str] = frozenset()) -> None:
     """Which kinds were passed over; those that are `used` as owners of pods were not."""
+    for said in about_skipped(checked, used):
+        tell(f"note: {said}")
+
+
+def about_skipped(checked: Sequence[Checked], used: Set[str] = frozenset()) -> Iterator[str]:
+    """The same, for who tells it elsewhere."""
     kinds = Counter(
         one.kind
         for one in checked
@@ -153,7 +159,7 @@ def tell_skipped(checked: Sequence[Checked], used: Set[str] = frozenset()) -> No
     )
     if kinds:
         listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items()))
-        tell(f"note: skipped {plural(kinds.total(), 'object')} of other kinds: {listed}")
+        yield f"skipped {plural(kinds.total(), 'object')} of other kinds: {listed}"
 
 
 def about_warnings(checked: Sequence[Checked]) -> Iterator[str]:

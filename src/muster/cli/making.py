@@ -70,6 +70,11 @@ def with_pods(coming: Sequence[Source], owned: Collection[Owner], schedulers: Se
     return Made([*found.values(), *pods], [note for note in notes if note])
 
 
+def can_have_pods(document: Any) -> bool:
+    """Whether pods are made for a workload of this kind; where there are none, a note says why."""
+    return _kind_of(document) is not None
+
+
 def owners_in(documents: Iterable[Any]) -> Iterator[Owner]:
     """Who owns the pods among some documents."""
     for document in documents:
@@ -108,10 +113,12 @@ class _Bench:
         assert kind is not None
         title = f"{document['kind']} {'/'.join(_owner(document)[1:])}"
         metadata, spec = dict(document["metadata"]), document.get("spec")
+        if not isinstance(spec, dict):
+            return source, f"{title}: no pods are assumed: it has no spec"
         pods = _count(spec, kind)
-        if not isinstance(spec, dict) or pods > self._left:
-            many = f"{title}: no pods are assumed: there would be {pods:,}, and {MOST_PODS:,} in all is the most"
-            return source, many if pods > self._left else ""
+        if pods > self._left:
+            many = f"there would be {pods:,}, and {MOST_PODS:,} in all is the most"
+            return source, f"{title}: no pods are assumed: {many}"
         self._left -= pods
         metadata["namespace"] = _owner(document)[1]
         for name in ("uid", "resourceVersion", "ownerReferences", "finalizers"):
@@ -165,9 +172,9 @@ def _owner(document: Document) -> Owner:
     return document["kind"], namespace, name
 
 
-def _count(spec: Any, kind: _Kind) -> int:
+def _count(spec: Document, kind: _Kind) -> int:
     """How many pods there are at a time."""
-    stated = [spec.get(name) for name in kind.counts] if isinstance(spec, dict) else []
+    stated = [spec.get(name) for name in kind.counts]
     return min((one for one in stated if isinstance(one, int)), default=1)
 
 

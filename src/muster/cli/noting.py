@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from muster.api.kinds import Unknown, kind_of
 from muster.api.validation import ERROR
 from muster.cli.cluster import Loaded
-from muster.cli.judging import plural
+from muster.cli.judging import about_skipped, plural
 from muster.serve.views.frame import Note, Notes
 
 # So many objects with errors are told one by one.
@@ -32,9 +31,5 @@ def _notes(loaded: Loaded) -> Iterator[Note]:
             if violation.severity == ERROR
         ]
         yield Note(f"{one.title} has errors", where, says)
-    for note in (*more_wrong(loaded), *loaded.notes):
+    for note in (*more_wrong(loaded), *loaded.notes, *about_skipped(loaded.checked, loaded.owners)):
         yield Note(note)
-    others = {one.kind for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown)}
-    kinds = sorted(others - {*loaded.owners, ""})
-    if kinds:
-        yield Note(f"skipped, because they are of other kinds: {', '.join(kinds)}")

@@ -102,9 +102,7 @@ class Teller:
             del self._waiting[what]
         for what, order in named.items():
             before = self._waiting.get(what)
-            if before is not None and isinstance(order, SignalOrder) and isinstance(before.order, SignalOrder):
-                order = order._replace(signal=after(before.order.signal, order.signal))  # noqa: PLW2901
-            self._waiting[what] = Told(order, orders.decision)
+            self._waiting[what] = Told(_joined(before.order, order) if before else order, orders.decision)
         if self._waiting:
             self._there.set()
 
@@ -300,6 +298,13 @@ class Teller:
             else:
                 # The same words are the same event, whichever decision they come from: the gang tells which.
                 self.say(about, Note("Warning", FAILED_SCHEDULING, one.message))
+
+
+def _joined(before: Order, order: Order) -> Order:
+    """What takes the place of a word that was not written. Most say all there is to say; a signal only what changes."""
+    if isinstance(before, SignalOrder) and isinstance(order, SignalOrder):
+        return order._replace(signal=after(before.signal, order.signal))
+    return order
 
 
 def gang_regarding(gang: Key, uid: str) -> Regarding:

@@ -14,7 +14,7 @@ from muster.api.model import Condition
 from muster.api.podgroup import ChildCounts, PodCounts, PodGroupStatus, ResourcesStatus, SubGroupStatus
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import foremost, sentence, told
-from muster.plan.accounts import core_pods
+from muster.plan.accounts import firm_shapes
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.requests import HOST_PORT, PODS
@@ -199,16 +199,10 @@ def _resources(gang: Gang, snapshot: Snapshot) -> ResourcesStatus:
     """What its pods ask for and hold, before this cycle's pods are bound: what is told has happened."""
     placed = [shape for here in gang.placed.values() for shape in here.shapes]
     waiting = [batch.shape for batch in gang.waiting for _ in batch.pods]
-    if gang.is_firm:
-        firm = placed
-    elif gang.is_preemptible:
-        firm = []
-    else:
-        firm = [shape for _, shape in core_pods(gang)]
     return ResourcesStatus(
         requested=_amounts([*placed, *waiting], snapshot),
         allocated=_amounts(placed, snapshot),
-        allocated_non_preemptible=_amounts(firm, snapshot),
+        allocated_non_preemptible=_amounts(firm_shapes(gang), snapshot),
     )
 
 

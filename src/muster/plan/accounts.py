@@ -233,6 +233,13 @@ class Accounts:
         self.fair = [tuple(one.fair_share) for one in outcomes]
 
 
+def firm_shapes(gang: Gang) -> list[int]:
+    """The shapes of its placed pods that may not be evicted."""
+    if gang.is_firm:
+        return [shape for here in gang.placed.values() for shape in here.shapes]
+    return [shape for _, shape in core_pods(gang)] if not gang.is_preemptible else []
+
+
 def core_pods(gang: Gang, more: Mapping[int, Sequence[int]] | None = None) -> Iterator[tuple[int, int]]:
     """The (leaf, shape) of every pod of the core, the oldest of each leaf; with `more` pods placed, their shapes."""
     here = {leaf: placed.shapes for leaf, placed in gang.placed.items()}

@@ -75,3 +75,13 @@ def test_a_job_that_is_too_large_is_not_told_to_bring_its_pods():
     assert notes[0] == "Job default/big: no pods are assumed: there would be 9,000, and 5,000 in all is the most"
     (passed,) = [note for note in notes if note.startswith("passed over: ")]
     assert passed.startswith("passed over: Else (")
+
+
+def test_a_job_without_a_spec_is_told_so():
+    """And not that it was passed over: its pods are made where they can be."""
+    job = b'{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "bare"}}'
+    stage = Stage(node("n", 4))
+    stage.cycle()
+    notes = asking(stage).what_if(job)()["notes"]
+    assert notes[0] == "Job default/bare: no pods are assumed: it has no spec"
+    assert not [note for note in notes if note.startswith("passed over: ")]

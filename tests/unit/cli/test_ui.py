@@ -170,7 +170,7 @@ def test_what_was_read_is_told_on_the_page_too(tmp_path, capsys):
     (says,) = told["PodGroup default/g has errors", f"{good}, document 1"]
     assert "minMember" in says
     assert any(what.startswith("no nodes in the input") for what, _ in told)
-    assert ("skipped, because they are of other kinds: Deployment", "") in told
+    assert ("skipped 1 object of other kinds: Deployment (1)", "") in told
     assert all(one["where"] in capsys.readouterr().err for one in found["notes"][:1])
 
 

@@ -8,9 +8,9 @@ from short_forms import BEGIN, ns
 from unit.controllers.test_going import seen_by
 
 
-def half_repaired():
-    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale; and
-    with a bind of child `b` that has no answer, so that nothing is told. With its pods.
+def repaired(*more):
+    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale;
+    with all its pods, and these.
     """
     scheduler = Scheduler()
     children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
@@ -20,7 +20,7 @@ def half_repaired():
         "pods": [
             *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
             {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
-            {"gang": "g", "subGroup": "b", "name": "b-1"},
+            *more,
         ],
     }
     seen = seen_by(scheduler, things)
@@ -31,6 +31,12 @@ def half_repaired():
         SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
     ]
     scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    return scheduler, seen
+
+
+def half_repaired():
+    """The same, and a bind of child `b` has no answer, so that nothing is told."""
+    scheduler, seen = repaired({"gang": "g", "subGroup": "b", "name": "b-1"})
     (bind,) = scheduler.cycle(ns(40)).binds
     scheduler.sent([bind], ns(40))
     scheduler.cycle(ns(41))
@@ -81,27 +87,8 @@ def test_a_child_that_lost_with_its_gang_has_a_clock_of_its_own_when_that_of_the
 
 
 def untold():
-    """A scheduler with a gang whose child `a` is whole again, though its status, forty seconds old, calls it stale; no
-    bind is on its way, but the server does not take the status. With its pods.
-    """
-    scheduler = Scheduler()
-    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
-    things = {
-        "nodes": [{"name": "n", "gpus": 8}],
-        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
-        "pods": [
-            *({"gang": "g", "subGroup": "a", "name": f"a-{at}", "on": "n"} for at in range(2)),
-            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
-        ],
-    }
-    seen = seen_by(scheduler, things)
-    group = scheduler.world.groups["default", "g"]
-    rows = [
-        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
-        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
-        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
-    ]
-    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    """The same, where no bind is on its way, but the server does not take the status."""
+    scheduler, seen = repaired()
     for at in (40, 41):
         (told,) = scheduler.cycle(ns(at)).statuses
         assert [row.stale_since for row in told.status.sub_groups] == [None, None, None]

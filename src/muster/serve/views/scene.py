@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL, Node
 from muster.api.tree import NONE
-from muster.plan.accounts import core_pods
+from muster.plan.accounts import firm_shapes
 from muster.plan.outcome import Code, Eviction, Outcome, Outcomes, Plan, QueueOutcome
 from muster.plan.tally import outcome_of_untried
 from muster.plan.units import without
@@ -151,7 +151,7 @@ def _with_kept(plan: Plan, kept: Sequence[Eviction]) -> tuple[QueueOutcome, ...]
         held = _cost(shapes.values(), snapshot)
         back = _cost((shape for one, shape in shapes.items() if one.to != NONE), snapshot)
         left = without(gang, {(one.leaf, one.pod): one for one in evictions})
-        firm = [here - then for here, then in zip(_firm(gang, snapshot), _firm(left, snapshot), strict=True)]
+        firm = tuple(map(sub, *(_cost(firm_shapes(one), snapshot) for one in (gang, left))))
         for at in snapshot.queues.paths[row]:
             was = found[at]
             found[at] = was._replace(
@@ -160,13 +160,6 @@ def _with_kept(plan: Plan, kept: Sequence[Eviction]) -> tuple[QueueOutcome, ...]
                 non_preemptible=tuple(map(add, was.non_preemptible, firm)),
             )
     return tuple(found)
-
-
-def _firm(gang: Gang, snapshot: Snapshot) -> list[int]:
-    """What the pods of a gang that may not be evicted cost its queue."""
-    if gang.is_firm:
-        return _cost((shape for here in gang.placed.values() for shape in here.shapes), snapshot)
-    return _cost((shape for _, shape in core_pods(gang)) if not gang.is_preemptible else (), snapshot)
 
 
 def _cost(shapes: Iterable[int], snapshot: Snapshot) -> list[int]:

@@ -423,6 +423,22 @@ def test_what_was_repaired_in_between_was_not_stale():
     assert court.broken() == ["S5"]
 
 
+def test_a_gang_that_comes_anew_knows_nothing_of_the_one_before():
+    """It asks for more than it has, and nobody ever called it satisfied."""
+    court = Court(
+        nodes=[nodes(4)],
+        gangs={"v": {"minMember": 2, **FIRM}},
+        pods=[Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)],
+    )
+    court.tell("v", subGroups=[{"name": "", "satisfied": True, "minimum": 2}])
+    court.passes(100)
+    court.ask("DELETE", "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/v")
+    court.come(gangs={"v": {"minMember": 3, **FIRM}})
+    court.passes(61)
+    court.evicts("v-0", "v-1")
+    assert court.broken() == []
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_spec_that_asks_for_more_is_no_loss_where_the_status_knows_it(told):
     court = Court(

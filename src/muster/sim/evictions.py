@@ -271,16 +271,16 @@ class Evictions:
         """Whether it would be below the minimum that it had when it was last met: a spec that asks for more is none.
 
         Who loses a pod while it is below such a minimum has lost something, too. What no status has ever called
-        satisfied was never placed as far as anybody can know, and is a loss. So is what went while the gang was
-        invalid: its status stood still.
+        satisfied was never placed as far as anybody can know, and is a loss: what was said of an earlier gang of its
+        name went with that. So is what went while the gang was invalid: its status stood still.
         """
         name, was_told = _name_of(group, row), False
         has = self._below(group, name, decision, decision.at_s)
         for moment in self._books.turns(group.key, 0.0, decision.at_s):
             then = self._books.group(group.key, moment)
-            if then is not None and (then.wrong or self._below(then, name, decision, moment) > has):
+            if then is None or then.uid != group.uid or then.wrong or self._below(then, name, decision, moment) > has:
                 return True
-            rows = (then.status.get("subGroups") or ()) if then is not None else ()
+            rows = then.status.get("subGroups") or ()
             was_told = was_told or any(one.get("name", "") == name and one.get("satisfied") for one in rows)
             before = self._was_met(group, row, decision, moment)
             if before is not None and before.tree is not None:

@@ -12,7 +12,7 @@ from muster.controllers.scheduler import Scheduler
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import eviction_note
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, parts_of
-from muster.errors import ApiError, Conflict, TooManyRequests, Unreachable
+from muster.errors import ApiError, Conflict, NotFound, TooManyRequests, Unreachable
 from muster.kube.client import Client
 from muster.kube.clock import Clock
 from muster.snapshot.world import Key
@@ -99,8 +99,7 @@ class Sender:
         try:
             await self._client.bind(*order.pod, order.uid, order.node)
         except ApiError as error:
-            if error.unknown or isinstance(error, Conflict):
-                # Bound by us, by somebody else, or another pod by now: only the pod itself can tell.
+            if _is_open(error):
                 self._scheduler.flights.lost(order.pod, order.uid, error.message)
             else:
                 pod = "/".join(order.pod)
@@ -176,7 +175,7 @@ class Sender:
         try:
             await self._client.evict(*order.pod, order.uid)
         except ApiError as error:
-            if error.unknown or isinstance(error, Conflict):
+            if _is_open(error):
                 self._scheduler.flights.lost(order.pod, order.uid, error.message)
             else:
                 self._log.warning(
@@ -191,6 +190,11 @@ class Sender:
 
     def _at_ns(self) -> int:
         return int(self._clock.now_s() * _S)
+
+
+def _is_open(error: ApiError) -> bool:
+    """Whether only the pod can tell what happened: done by us or by somebody else, another pod by now, or none."""
+    return error.unknown or isinstance(error, Conflict | NotFound)
 
 
 def _beneficiary(order: EvictOrder) -> Key:

@@ -234,6 +234,25 @@ async def test_a_pod_made_anew_under_the_same_name_is_not_taken_for_the_old_one(
     assert (server.binds[old["metadata"]["uid"]], server.binds[new["metadata"]["uid"]]) == (0, 1)
 
 
+@pytest.mark.parametrize("verb", ["bind", "evict"])
+@played
+async def test_a_pod_that_is_gone_is_looked_up_and_left_alone(verb):
+    """The watch does not tell for long. It is no fault of its gang, which may do better with the next pod."""
+    server = Server()
+    server.play(gang("g", 2) | (nodes(2) if verb == "evict" else {}))
+    async with running(server):
+        await until(told(server, "g") if verb == "evict" else lambda: server.status_of("g"))
+        server.lag_s["pods"] = 60.0
+        asked = server.fail(verb, "g-1", wait_s=0.1)
+        server.put(HIGH)
+        server.play(gang("high", 2, priorityClassName="high") if verb == "evict" else nodes(2))
+        await until(lambda: asked.met)
+        server.remove("pods", "g-1")
+        await asyncio.sleep(50)
+    assert [ask.key[1] for ask in server.asks if ask.verb == verb].count("g-1") == 1
+    assert ("get", "g-1") in [(ask.verb, ask.key[1]) for ask in server.asks]
+
+
 # Leading
 
 

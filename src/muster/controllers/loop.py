@@ -256,7 +256,7 @@ class Loop:
         """
         now_ns = int(self._clock.wall().timestamp() * _S)
         try:
-            orders = self._scheduler.cycle(now_ns, lap, self._at_ns())
+            orders = self._scheduler.cycle(now_ns, lap, self._at_ns(), self.teller.words())
         except Exception as defect:
             self._defects += 1
             place = traceback.extract_tb(defect.__traceback__)[-1]

@@ -25,7 +25,7 @@ from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, orders_of
-from muster.decisions.signals import ACCEPTED
+from muster.decisions.signals import ACCEPTED, NO_WORDS, Words
 from muster.errors import BadObject
 from muster.kube.remembering import remember
 from muster.kube.resources import is_later
@@ -192,10 +192,17 @@ class Scheduler:
             if key_of(one.metadata) not in since:
                 self.see(one)
 
-    def cycle(self, now_ns: int, lap: Callable[[str], None] = lambda _: None, at_ns: int | None = None) -> Orders:
+    def cycle(
+        self,
+        now_ns: int,
+        lap: Callable[[str], None] = lambda _: None,
+        at_ns: int | None = None,
+        words: Words = NO_WORDS,
+    ) -> Orders:
         """One cycle over what was seen so far: what is to be written. `lap` is told when each of its steps is done.
 
-        `now_ns` is the time that people read; `at_ns` the one that never goes back, as everywhere else here.
+        `now_ns` is the time that people read; `at_ns` the one that never goes back, as everywhere else here. `words`
+        are on their way to pods.
         """
         at_ns = now_ns if at_ns is None else at_ns
         for gang in self._patience.rested(at_ns):
@@ -212,7 +219,7 @@ class Scheduler:
         lap("plan")
         self._cycles += 1
         self.decision = f"{self._identity}-{self._cycles}"
-        found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, self.decision)
+        found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, self.decision, words)
         lap("orders")
         return certain(found, self.plan, self.world, self.flights, self._promises)
 
@@ -221,13 +228,13 @@ class Scheduler:
         for status in found.statuses:
             self.untold(status.gang)
         for signal in found.signals:
-            self.untold(signal.gang, signal.signal.pod)
+            self.untold(signal.gang)
         for queue in found.queues:
             self.untold_queue(queue.queue)
 
-    def untold(self, gang: Key, pod: Key | None = None) -> None:
+    def untold(self, gang: Key) -> None:
         """What the gang, or a pod of it, was to be told did not reach it: it is told in the next cycle."""
-        self._told.untold(gang, pod)
+        self._told.untold(gang)
 
     def untold_queue(self, queue: str) -> None:
         """What the queue was to be told did not reach it: it is told in the next cycle."""

@@ -21,7 +21,7 @@ from muster.decisions.orders import (
     StatusOrder,
 )
 from muster.decisions.queue_status import queue_document
-from muster.decisions.signals import ACCEPTED, after
+from muster.decisions.signals import ACCEPTED, Signal, Words, after
 from muster.decisions.status import INVALID, status_document
 from muster.errors import ApiError, Conflict, NotFound
 from muster.kube.client import JSON_PATCH, MERGE, STRATEGIC, Client
@@ -95,7 +95,7 @@ class Teller:
             # Who is bound is told nothing about waiting any more.
             self._waiting.pop(("nomination", bind.pod), None)
             if self._waiting.pop(("condition", bind.pod), None) is not None:
-                self._scheduler.untold(bind.gang, bind.pod)
+                self._scheduler.untold(bind.gang)
         named = dict(_named(orders))
         for what in [what for what in self._waiting if what[0] in _RESERVES and what not in named]:
             # All that is still to be reserved is found in every cycle: this is not.
@@ -105,6 +105,14 @@ class Teller:
             self._waiting[what] = Told(_joined(before.order, order) if before else order, orders.decision)
         if self._waiting:
             self._there.set()
+
+    def words(self) -> Words:
+        """What pods are told and have not answered yet: what is being written, and what is to be written after it."""
+        found: dict[Key, list[Signal]] = {}
+        for order in (*self._writing.values(), *(told.order for told in self._waiting.values())):
+            if isinstance(order, SignalOrder):
+                found.setdefault(order.signal.pod, []).append(order.signal)
+        return found
 
     async def settle(self, orders: Orders) -> set[Key]:
         """Waits for words about room that are being written and that the orders do not know of. Gives their gangs:
@@ -221,8 +229,6 @@ class Teller:
     def _forget(self, order: Order) -> None:
         if isinstance(order, QueueOrder):
             self._scheduler.untold_queue(order.queue)
-        elif isinstance(order, SignalOrder):
-            self._scheduler.untold(order.gang, order.signal.pod)
         elif not isinstance(order, NominateOrder):
             self._scheduler.untold(order.gang)
 
@@ -252,7 +258,7 @@ class Teller:
                 self._see(await client.patched(POD_GROUP, *order.gang, body))
 
     def _see(self, found: Any) -> None:
-        """Room that is reserved is seen at once: who leaves for it is, too, and watches may be late."""
+        """What a pod or a gang has now is seen at once: a word is on its way, or has been seen."""
         if found is not None:
             self._scheduler.see(found)
 
@@ -290,7 +296,7 @@ class Teller:
         conditions: list[dict[str, Any]] = [_condition(one, moment) for one in signal.put]
         conditions += [{"type": kind, "$patch": "delete"} for kind in signal.drop]
         body = {"metadata": {"uid": signal.uid}, "status": {"conditions": conditions}}
-        await self._client.patch(POD, *signal.pod, body, content=STRATEGIC, subresource="status")
+        self._see(await self._client.patched(POD, *signal.pod, body, content=STRATEGIC, subresource="status"))
         about = Regarding("v1", "Pod", *signal.pod, signal.uid)
         for one in signal.put:
             if one.type == ACCEPTED:

@@ -18,7 +18,7 @@ from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
 from muster.decisions.queue_status import status_of as queue_status_of
 from muster.decisions.queues import are_told
-from muster.decisions.signals import ACCEPTED, Heard, Signal, signal, signals_of
+from muster.decisions.signals import ACCEPTED, NO_WORDS, Signal, Words, signal, signals_of
 from muster.decisions.status import fitting, status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
@@ -29,8 +29,6 @@ from muster.snapshot.world import Key, State, World
 _ONCE = 1
 # What a store takes of one object, with a margin; below so many rows nobody needs to count.
 _LARGEST_OBJECT, _MANY_ROWS = 1_400_000, 1_000
-# Pods that were told something and have a node, or are gone, are forgotten when there are so many.
-_MOST_HEARD = 10_000
 
 
 class BindOrder(NamedTuple):
@@ -130,13 +128,12 @@ class Told(NamedTuple):
 
 @dataclass
 class Memory:
-    """What was told, from one cycle to the next, so that nobody looks at it again; by gang, by queue and by pod."""
+    """What was told, from one cycle to the next, so that nobody looks at it again; by gang and by queue."""
 
     gangs: dict[Key, Told] = field(default_factory=dict)
     queues: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     # The status that was ordered for a gang, and the one that stood there, the names of decisions aside.
     statuses: dict[Key, tuple[str, PodGroupStatus, PodGroupStatus]] = field(default_factory=dict)
-    pods: dict[Key, Heard] = field(default_factory=dict)
 
     def keep(self, world: World) -> None:
         """Forgets who is gone."""
@@ -145,25 +142,25 @@ class Memory:
                 del known[gang]
         for queue in self.queues.keys() - world.queues.keys():
             del self.queues[queue]
-        if len(self.pods) > _MOST_HEARD:
-            gone = [key for key in self.pods if key not in world.pods or world.pods[key].pod.spec.node_name]
-            for pod in gone:
-                del self.pods[pod]
 
-    def untold(self, gang: Key, pod: Key | None = None) -> None:
+    def untold(self, gang: Key) -> None:
         """Something that was ordered for a gang, or for a pod of it, did not reach it."""
         self.gangs.pop(gang, None)
         self.statuses.pop(gang, None)
-        if pod is not None:
-            self.pods.pop(pod, None)
 
 
 def orders_of(
-    plan: Plan, world: World, flying: Collection[Key] = (), memory: Memory | None = None, decision: str = ""
+    plan: Plan,
+    world: World,
+    flying: Collection[Key] = (),
+    memory: Memory | None = None,
+    decision: str = "",
+    words: Words = NO_WORDS,
 ) -> Orders:
     """What is to be written. The world is the one that the plan's snapshot was built from.
 
-    `flying` are gangs with pods for which writes were sent before, of which nothing was seen yet.
+    `flying` are gangs with pods for which writes were sent before, of which nothing was seen yet; `words` are on their
+    way to pods.
     """
     memory = memory or Memory()
     memory.keep(world)
@@ -179,9 +176,9 @@ def orders_of(
         tuple(_statuses(plan, anew, world, decision, memory.statuses)),
         tuple(_rooms(plan, moving - {order.gang for order in evictions}, world)),
         (
-            *_signals(plan, anew, world, memory.pods),
-            *_mended(binds, world, memory.pods),
-            *_of_nobody(world, memory.pods),
+            *_signals(plan, anew, world, words),
+            *_mended(binds, world),
+            *_of_nobody(world, words),
         ),
         tuple(_queues(plan, world, memory.queues)),
         decision,
@@ -272,28 +269,25 @@ def _unnamed(status: PodGroupStatus) -> PodGroupStatus:
     return structs.replace(status, decision="")
 
 
-def _signals(
-    plan: Plan, anew: Collection[int], world: World, told: MutableMapping[Key, Heard]
-) -> Iterator[SignalOrder]:
+def _signals(plan: Plan, anew: Collection[int], world: World, words: Words) -> Iterator[SignalOrder]:
     for number in anew:
-        for one in signals_of(plan, number, world, told):
+        for one in signals_of(plan, number, world, words):
             yield SignalOrder(plan.snapshot.gangs[number].key, one)
 
 
-def _mended(binds: Collection[BindOrder], world: World, told: MutableMapping[Key, Heard]) -> Iterator[SignalOrder]:
+def _mended(binds: Collection[BindOrder], world: World) -> Iterator[SignalOrder]:
     """Who is bound is set aside no longer."""
     for order in binds:
         pod = world.pods[order.pod].pod
         if any(one.type == ACCEPTED and one.status == "False" for one in pod.status.conditions):
-            told[order.pod] = Heard(order.uid, {})
             yield SignalOrder(order.gang, Signal(order.pod, order.uid, (), (ACCEPTED,)))
 
 
-def _of_nobody(world: World, told: MutableMapping[Key, Heard]) -> Iterator[SignalOrder]:
+def _of_nobody(world: World, words: Words) -> Iterator[SignalOrder]:
     """Pods whose PodGroup is not there: nothing that was said about it is so any more."""
     for gang in world.members.keys() - world.groups.keys():
         for facts in world.members[gang].values():
-            for one in signal(facts.pod, (), told):
+            for one in signal(facts.pod, (), words):
                 yield SignalOrder(gang, one)
 
 

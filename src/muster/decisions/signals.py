@@ -5,7 +5,7 @@ reason of its own, which calls for no nodes. The words stay the same while the r
 numbers, is in the status of the gang.
 """
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from muster.api.cluster import Pod, PodCondition
@@ -43,11 +43,9 @@ class Signal(NamedTuple):
     drop: tuple[str, ...]
 
 
-class Heard(NamedTuple):
-    """The conditions of ours that a pod has once everything that was ordered is written."""
-
-    uid: str
-    conditions: dict[str, PodCondition]
+# By pod: what was ordered and has no answer yet, the first first.
+Words = Mapping[Key, Sequence[Signal]]
+NO_WORDS: Final[Words] = {}
 
 
 def after(first: Signal, then: Signal) -> Signal:
@@ -59,10 +57,10 @@ def after(first: Signal, then: Signal) -> Signal:
     return then._replace(put=tuple(put.values()), drop=tuple(drop))
 
 
-def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
+def signals_of(plan: Plan, number: int, world: World, words: Words) -> Iterator[Signal]:
     """What is to be written to the waiting pods of one gang, by its number in the snapshot.
 
-    `told` is what was ordered and not seen yet: a word that is on its way can only be taken back by another one.
+    `words` are on their way: such a one can only be taken back by another one.
     """
     gang, outcome = plan.snapshot.gangs[number], plan.outcomes[number]
     group = world.groups[gang.key]
@@ -70,18 +68,18 @@ def signals_of(plan: Plan, number: int, world: World, told: MutableMapping[Key, 
     for at, batch in enumerate(gang.waiting):
         wanted = (marks[at],) if at in marks else ()
         for name in batch.pods:
-            yield from signal(world.pods[gang.key[0], name].pod, wanted, told)
+            yield from signal(world.pods[gang.key[0], name].pod, wanted, words)
     noted = {note.pod for note in gang.notes if note.code in _ABOUT_PODS}
     for (_, name), facts in world.members.get(gang.key, {}).items():
         if facts.pod.spec.node_name and name not in noted and facts.pod.status.conditions:
-            yield from signal(facts.pod, (), told)
+            yield from signal(facts.pod, (), words)
     for note in gang.notes:
         meant = world.pods.get((gang.key[0], note.pod))
         if note.code in _ABOUT_PODS and meant is not None:
             reason = Reason(note.code, note.row, detail=note.detail, pod=note.pod)
             message = sentence(reason, gang, plan.snapshot)
             refused = PodCondition(type=ACCEPTED, status="False", reason=note.code, message=message)
-            yield from signal(meant.pod, (refused,), told)
+            yield from signal(meant.pod, (refused,), words)
 
 
 def _marks(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, PodCondition]:
@@ -113,17 +111,17 @@ def _words(gang: Gang, reason: Reason) -> str:
     return f"{who} waits: {reason.code} · see kubectl describe pg {gang.key[1]}"
 
 
-def signal(pod: Pod, wanted: tuple[PodCondition, ...], told: MutableMapping[Key, Heard]) -> Iterator[Signal]:
-    """What differs from what stands there. That a pod is scheduled, or accepted, nobody needs to be told."""
+def signal(pod: Pod, wanted: tuple[PodCondition, ...], words: Words) -> Iterator[Signal]:
+    """What differs from what stands there once all words have arrived. That a pod is scheduled, or accepted, nobody
+    needs to be told.
+    """
     key, uid = key_of(pod.metadata), pod.metadata.uid
     there = {one.type: one for one in pod.status.conditions if one.type in _OURS and one.status == "False"}
-    heard = told.get(key)
-    if heard is not None and heard == (uid, there):
-        del told[key]
-    elif heard is not None and heard.uid == uid:
-        there = heard.conditions
+    for word in words.get(key, ()):
+        if word.uid == uid:
+            there = {kind: one for kind, one in there.items() if kind not in word.drop}
+            there.update((one.type, one) for one in word.put)
     put = tuple(one for one in wanted if there.get(one.type) != one)
     drop = tuple(kind for kind in there if kind not in {one.type for one in wanted})
     if put or drop:
-        told[key] = Heard(uid, {one.type: one for one in wanted})
         yield Signal(key, uid, put, drop)

@@ -7,7 +7,7 @@ server told us to come later. Any other failure of a write is `unknown`, and onl
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
@@ -251,14 +251,15 @@ class Client:
         call = Call("patch", _with(kind.plural, subresource), namespace, name, write=True)
         return await self._write(call, "PATCH", self._path(call, kind), body, content=content, lane=lane)
 
-    async def patched(self, kind: AnyKind, namespace: str, name: str, body: Any, *, subresource: str = "") -> Any:
+    async def patched(
+        self, kind: AnyKind, namespace: str, name: str, body: Any, *, content: str = MERGE, subresource: str = ""
+    ) -> Any:
         """As `patch`, and gives the object as it is now; None when it can't be read."""
         call = Call("patch", _with(kind.plural, subresource), namespace, name, write=True)
-        answer = await self._answer(call, "PATCH", self._path(call, kind), body, content=MERGE)
-        try:
+        answer = await self._answer(call, "PATCH", self._path(call, kind), body, content=content)
+        with suppress(BadObject):
             return read_as(kind, answer.body)
-        except BadObject:
-            return None
+        return None
 
     async def apply(
         self, kind: AnyKind, namespace: str, name: str, body: Any, *, subresource: str = "", force: bool = False

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from muster.api.cluster import PodCondition
 from muster.decisions.orders import BindOrder, Orders, SignalOrder
-from muster.decisions.signals import ACCEPTED, Heard, Signal
+from muster.decisions.signals import ACCEPTED, Signal
 from unit.controllers.playground import Server, now_s, running, until
 from unit.controllers.test_loop import gang, nodes, played, says, told
 from unit.kube.playing import refusal
@@ -18,6 +18,12 @@ def written(server, plural, name, since_s=0.0):
         for ask in server.done
         if (ask.verb, ask.plural, ask.key[1]) == ("patch", plural, name) and ask.at_s >= since_s
     ]
+
+
+def marks_of(server, name):
+    """Why a pod is not scheduled, as it is told."""
+    conditions = server.objects["pods"]["default", name].get("status", {}).get("conditions", ())
+    return [one["reason"] for one in conditions if one["type"] == "PodScheduled"]
 
 
 def queue(name, **spec):
@@ -188,7 +194,23 @@ async def test_a_word_that_was_dropped_because_its_pod_is_bound_counts_as_never_
     server.play(nodes(1))
     pod, refused = ("default", "g-0"), PodCondition(type=ACCEPTED, status="False", reason="SetAside")
     async with running(server) as process:
-        process.scheduler._told.pods[pod] = Heard("u", {ACCEPTED: refused})
         process.loop.teller.take(Orders(signals=(SignalOrder(("default", "g"), Signal(pod, "u", (refused,), ())),)))
+        assert pod in process.loop.teller.words()
         process.loop.teller.take(Orders(binds=(BindOrder(("default", "g"), pod, "u", "n"),)))
-        assert pod not in process.scheduler._told.pods
+        assert pod not in process.loop.teller.words()
+
+
+@played
+async def test_a_word_that_waits_is_taken_back_although_the_pod_looks_as_if_it_had_come():
+    """Found by the simulation (seed 12898): it was said and to be taken back, and the watch showed neither; then it was
+    seen to be said, as it should be again, and nobody stopped that it was taken back.
+    """
+    server = Server()
+    server.play(nodes(1) | gang("g", 2))
+    server.lag_s["pods"] = 0.4
+    async with running(server):
+        await until(lambda: marks_of(server, "g-0") == ["Unschedulable"])
+        for minimum, pause_s in ((3, 0.2), (4, 0.3), (2, 1.2)):
+            server.change("podgroups", "g", {"spec": {"minMember": minimum}})
+            await asyncio.sleep(pause_s)
+        assert marks_of(server, "g-0") == ["Unschedulable"]

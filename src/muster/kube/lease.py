@@ -194,7 +194,7 @@ class Election:
         self._look_at_clock()
         began_s = self._clock.now_s()
         try:
-            held = await within(self._clock, budget_s, self._take(began_s))
+            held = await within(self._clock, budget_s, self._take())
         except (ApiError, BadObject, TimeoutError) as error:
             self.last_error = error
             return False
@@ -207,7 +207,7 @@ class Election:
                 self._gap_s = None
         return held
 
-    async def _take(self, began_s: float) -> bool:
+    async def _take(self) -> bool:
         if self._kept and self._version and self._seen.holder == self.identity:
             # Nobody else may write it while it is ours, so the version that we wrote is the current one.
             try:
@@ -219,7 +219,8 @@ class Election:
         except NotFound:
             return await self._create()
         if seen != self._seen:
-            self._seen, self._seen_s = seen, began_s
+            # From now on, not since we asked: a look that was long on its way shows a Lease that was renewed meanwhile.
+            self._seen, self._seen_s = seen, self._clock.now_s()
         if self._kept and seen.holder != self.identity:
             self._is_lost = True
             return False

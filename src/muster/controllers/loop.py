@@ -345,12 +345,18 @@ class Loop:
                 await self._awake.wait()
         except TimeoutError:
             window_s = 0.0
-        until_s = max(self._rests_until_s, self._put_off_until_s, self.sender.put_off_until_s)
-        await self._clock.sleep(max(window_s, until_s - self._clock.now_s()))
+        await self._clock.sleep(window_s)
+        # Whatever is refused meanwhile may put it off further.
+        while (rest_s := self._begins_s() - self._clock.now_s()) > 0.0:
+            await self._clock.sleep(rest_s)
         self._awake.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+
+    def _begins_s(self) -> float:
+        """When the next cycle may begin, as far as is known now."""
+        return max(self._rests_until_s, self._put_off_until_s, self.sender.put_off_until_s)
 
     def _at_ns(self) -> int:
         """The time that never goes back."""

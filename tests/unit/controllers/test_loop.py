@@ -417,3 +417,20 @@ async def test_the_longer_a_server_stays_away_the_less_it_is_asked():
         assert 0 < server.count("bind") - before < 50
         server.faults.clear()
         await until(lambda: is_whole(server, "g"), 15)
+
+
+@played
+async def test_a_server_that_is_away_is_left_alone_however_late_each_bind_hears_of_it():
+    """Found by the simulation: who was refused during a wait made it longer, and it ended as if nobody had been."""
+    server = Server()
+    async with running(server):
+        away = Unanswered("no connection", sent=False)
+        for late in range(5):
+            server.fail("bind", f"g-{late}", times=FOR_EVER, wait_s=0.3 * late, says=away)
+        server.play(nodes(5) | gang("g", 5))
+        await asyncio.sleep(30)
+        before = server.count("bind")
+        await asyncio.sleep(60)
+        assert 0 < server.count("bind") - before < 5 * 30
+        server.faults.clear()
+        await until(lambda: is_whole(server, "g"), 15)

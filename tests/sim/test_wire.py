@@ -206,6 +206,16 @@ def test_what_is_late_holds_up_what_comes_behind_it(cluster: Cluster) -> None:
     assert seen == [200, (6, "ADDED", "a"), (6, "ADDED", "b"), (6, "ADDED", "c")]
 
 
+@faulty(point="watch", does="late", seconds=30.0, nth=1)
+def test_what_was_held_up_comes_in_the_order_in_which_it_happened(cluster: Cluster) -> None:
+    """Also where one moment, counted from different ones, differs in its last digit."""
+    names = [f"map-{number}" for number in range(90)]
+    seen = cluster.follow()
+    cluster.put(*names, every_s=0.3)
+    cluster.machine.run(40)
+    assert seen == [200, *((31, "ADDED", name) for name in names)]
+
+
 @faulty(point="watch", does="repeat", nth=1)
 def test_an_event_may_come_twice(cluster: Cluster) -> None:
     seen = cluster.follow()

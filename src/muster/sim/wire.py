@@ -255,8 +255,9 @@ class _Watching:
         self._is_reading = False
         # What was read and not put there yet, one change at a time.
         self._coming: deque[bytes] = deque()
-        # What comes next does not come before.
+        # What comes next does not come before; and what is on its way, first come, first shown.
         self._free_s = 0.0
+        self._under_way: deque[tuple[bytes | Unanswered, int]] = deque()
 
     async def begun(self, timeout_s: float) -> tuple[int, bytes]:
         """200, or why there is no watch. Raises Unanswered."""
@@ -387,14 +388,16 @@ class _Watching:
         """It comes when everything before it has come."""
         if not found:
             return
-        wait_s, revision = max(0.0, self._free_s - self._machine.now_s), self._revision
+        self._under_way.append((found, self._revision))
+        wait_s = max(0.0, self._free_s - self._machine.now_s)
         if wait_s:
-            self._machine.later(wait_s, lambda: self._loop.call_soon(self._come, found, revision))
+            self._machine.later(wait_s, lambda: self._loop.call_soon(self._come))
         else:
-            self._loop.call_soon(self._come, found, revision)
+            self._loop.call_soon(self._come)
 
-    def _come(self, found: bytes | Unanswered, revision: int) -> None:
-        self._queue.append((found, revision))
+    def _come(self) -> None:
+        """The first of what is on its way: times that should be the same may differ in their last digit."""
+        self._queue.append(self._under_way.popleft())
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -111,6 +111,38 @@ def test_own_binds_never_excuse_each_other_whoever_sent_them():
     assert "default/h-0" in court.says()
 
 
+def left_behind():
+    """A process ended while a bind of it was under way, and nobody holds a Lease."""
+    court = Court(nodes=[nodes(gpus=1)], gangs={"g": {}, "h": {}}, pods=[pods("g", 1), pods("h", 1)])
+    late = court.bind("g-0", "n-0")
+    court.judge.ended(0)
+    court.passes(3)
+    return court, late
+
+
+def test_what_a_dead_process_sent_is_known_to_the_next_one_when_it_was_seen():
+    court, late = left_behind()
+    court.plans()
+    sent = court.bind("h-0", "n-0")
+    court.passes(0.05)
+    court.arrives(late)
+    court.arrives(sent)
+    assert court.broken() == []
+    court, late = left_behind()
+    court.arrives(late)
+    court.passes(3)
+    court.plans()
+    court.binds("n-0", "h-0")
+    assert court.broken() == ["S1"], "it was there to be seen"
+    court, late = left_behind()
+    court.plans()
+    court.bind("g-0", "n-0")
+    sent = court.bind("h-0", "n-0")
+    court.arrives(late)
+    court.arrives(sent)
+    assert court.broken() == ["S1"], "it has sent it there, too"
+
+
 # S2: the pod that was meant.
 
 

@@ -261,17 +261,19 @@ class Scheduler:
 
     def overtaken(self, promised: Iterable[NominateOrder]) -> set[Key]:
         """The gangs of which a pod that was meant is gone by now, goes elsewhere or has no room any more by what was
-        planned since.
+        planned since; or has other room reserved, for plans may come back to what they were when that is written.
 
         Nobody is to leave for such a gang before it was looked at again.
         """
         assert self.plan is not None
         still = nominated(self.plan)
-        return {one.gang for one in promised if still.get(one.pod) != one.node or not self._waits(one.pod, one.uid)}
+        return {one.gang for one in promised if still.get(one.pod) != one.node or not self._stands(one)}
 
-    def _waits(self, pod: Key, uid: str) -> bool:
-        facts = self.world.pods.get(pod)
-        return facts is not None and facts.pod.metadata.uid == uid and facts.state is State.WAITING
+    def _stands(self, promise: NominateOrder) -> bool:
+        facts = self.world.pods.get(promise.pod)
+        if facts is None or facts.pod.metadata.uid != promise.uid or facts.state is not State.WAITING:
+            return False
+        return facts.pod.status.nominated_node_name == promise.node
 
     def bound(self, order: BindOrder, now_ns: int | None = None) -> None:
         """The API server took a bind."""

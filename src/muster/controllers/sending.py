@@ -132,7 +132,8 @@ class Sender:
         """What is reserved stands before anybody goes for it: whoever plans next, this process or another, knows it."""
         sent_ns, unsettled = self._at_ns(), await self._teller.settle(orders)
         failed = await self._teller.reserve(orders)
-        leads, overtaken = self._may_write(), self._scheduler.overtaken(promised) | unsettled
+        leads = self._may_write()
+        overtaken = self._scheduler.overtaken(promised) | self._teller.contrary(promised) | unsettled
         leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
         for part in parts_of(orders.evictions):
             errors = [self._unreserved(order, failed, sent_ns) for order in part]

@@ -4,7 +4,7 @@ Binds and evictions come first. Of each object only the last word counts, and no
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from muster.api.cluster import PodCondition
@@ -123,6 +123,10 @@ class Teller:
         while any(self._writing.get(what) is order for what, order in others.items()):
             await self._clock.sleep(_SOON_S)
         return {order.gang for order in others.values() if isinstance(order, NominateOrder | RoomOrder)}
+
+    def contrary(self, promised: Iterable[NominateOrder]) -> set[Key]:
+        """The gangs of which a pod is being told something else than it was promised: nobody knows which one stands."""
+        return {one.gang for one in promised if self._writing.get(("nomination", one.pod), one) != one}
 
     async def reserve(self, orders: Orders) -> dict[Key, ApiError]:
         """Nominations and kept room, at once. Gives the gangs for which not all could be written, each with an error:

@@ -152,9 +152,6 @@ class Binds:
     def take_effect(self, pod: Member, now_s: float) -> None:
         """A pod has its node."""
         sent = self._last_sent(pod, now_s)
-        if sent.orphan and not self._elects:
-            # Without a Lease nobody waits until what a dead process has sent can't arrive any more.
-            return
         since_s = self._sight.since_s(sent.process, sent.at_s)
         checks: tuple[tuple[str, Callable[[Member, float | None], str]], ...] = (
             ("S1", self._room),
@@ -167,6 +164,14 @@ class Binds:
             says = check(pod, None)
             if says and all(check(pod, moment) for moment in self._books.moments(since_s)):
                 self._broken(rule, f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s): {says}")
+
+    def is_orphan(self, uid: str, node: str) -> bool:
+        """Whether the last one that sent a pod to this node ended while that was under way: nobody else can know of it.
+
+        Without a Lease nobody waits until what a dead process has sent can't arrive any more.
+        """
+        found = [one for one in self._sent.get(uid, ()) if one.node == node]
+        return bool(found) and found[-1].orphan and not self._elects
 
     def flying(self, members: Mapping[str, Member], process: int, at_s: float) -> dict[str, Member]:
         """Those of a gang's pods that waited, and that a process had sent on their way without having heard of it, or

@@ -28,6 +28,8 @@ _MOST_WRITES, _WRITES_S = 90, 60.0
 _TOLD_S = 12.0
 # Of one kind only so many violations are kept: what is wrong once is often wrong a thousand times.
 _MOST_OF_A_RULE = 20
+# Who bound a pod when the process that sent it there had ended before: none of those that are judged.
+_ENDED = "a process that ended"
 
 
 class Written(NamedTuple):
@@ -154,6 +156,10 @@ class Judge:
     def _pod_changed(self, change: Change, who: str, now_s: float) -> None:
         key = change.key.namespace, change.key.name
         before = self.books.pods.get(key)
+        node = (change.document.get("spec") or {}).get("nodeName") or ""
+        if before is not None and not before.node and self.binds.is_orphan(before.uid, node):
+            # It comes as if others had sent it: who did is no more, and who came after it has to see it first.
+            who = _ENDED
         self.books.take(change, who, now_s)
         if change.type == DELETED:
             return

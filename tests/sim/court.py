@@ -160,13 +160,13 @@ class Court:
         """An answer comes back; None: it does not, and nobody waits any longer."""
         self.judge.answered(process, request, status)
 
-    def plans(self, process: int = 0, *, blind: Sequence[str] = ()) -> None:
-        """A process plans on all that there is, but for the kinds of which it has not seen what is new."""
+    def plans(self, *binds: str, process: int = 0, blind: Sequence[str] = ()) -> None:
+        """A process plans to bind pods, on all that there is but for the kinds of which it has not seen what is new."""
         for plural in WATCHED:
             if plural not in blind:
                 self.judge.saw(process, plural, self.server.core.store.revision)
         self.now_s += 0.001
-        self.judge.planned(process)
+        self.judge.planned(process, [("default", pod) for pod in binds])
 
     def evicts(
         self, *pods: str, process: int = 0, uid: bool = True, reads: bool = True, arrives: bool = True

@@ -369,6 +369,30 @@ def test_what_the_server_was_too_busy_for_is_no_new_decision():
     assert court.broken() == []
 
 
+def test_what_is_planned_anew_is_a_new_decision_whatever_its_client_gave_up_before():
+    def sends(status: int, *pods: str) -> None:
+        for pod in pods:
+            court.answered(court.bind(pod, "n-0"), status)
+
+    for refused, anew, broken in (429, ["g-0", "g-1"], []), (403, ["g-0"], ["§11.4"]):
+        court = Court(nodes=[nodes()], gangs={"g": {"minMember": 2}}, pods=[pods("g", 2)])
+        court.plans("g-0", "g-1")
+        for _ in range(3):
+            sends(429, "g-0", "g-1")
+            court.passes(1.1)
+        sends(429, "g-0")
+        sends(refused, "g-1")
+        # It does not lead any more, and nobody hears that its client gives up; then it leads again.
+        court.passes(5)
+        court.plans(*anew)
+        sends(429, *anew)
+        for pod in anew[1:]:
+            court.passes(1.1)
+            sends(429, pod)
+        court.passes(1)
+        assert court.broken() == broken
+
+
 def test_surplus_comes_when_the_minimum_is_there_and_repairs_complete_it():
     court = Court(nodes=[nodes()], gangs={"g": {"minMember": 2}}, pods=[pods("g", 4)])
     court.binds("n-0", "g-0", "g-1")

@@ -96,6 +96,15 @@ class Binds:
         else:
             self._open_still.setdefault(process, set()).add(uid)
 
+    def planned(self, process: int, pods: Collection[Key], now_s: float) -> None:
+        """A process has decided to bind pods. What it had sent for them before it does not send again: a client gives
+        up without an answer when its process does not lead any more.
+        """
+        for key in pods:
+            pod = self._books.pods.get(key)
+            if pod is not None and self._tries(process, pod.uid):
+                self._learned(process, pod.uid, now_s, done=False)
+
     def eviction_answered(self, uid: str, status: int | None) -> None:
         """Who was refused, or never asked, to go is known to stay."""
         if status is not None and 300 <= (status or 300) < 500 and status != _OPEN:

@@ -6,7 +6,7 @@ are named as in SPEC §11 (`§11.4`) or as the simulation calls them (`S1` to `S
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -115,9 +115,11 @@ class Judge:
         """A process was shown everything of a kind up to a version."""
         self._sight.saw(process, plural, revision, self._now())
 
-    def planned(self, process: int) -> None:
-        """A process made a plan on what it has seen."""
-        self._sight.planned(process, self._now())
+    def planned(self, process: int, binds: Collection[Key] = ()) -> None:
+        """A process made a plan on what it has seen, to bind these pods."""
+        now_s = self._now()
+        self._sight.planned(process, now_s)
+        self.binds.planned(process, binds, now_s)
 
     def ended(self, process: int) -> None:
         """A process is no more, however it ended."""

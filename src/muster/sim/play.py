@@ -13,6 +13,7 @@ import msgspec
 from muster.api.crd import custom_resource_definitions
 from muster.api.rules import CHECKS
 from muster.controllers.process import Setup
+from muster.decisions.plan import Bind, decide
 from muster.embedded import exchange, objects
 from muster.embedded.reading import Watch
 from muster.embedded.running import Running
@@ -319,7 +320,7 @@ class Play:
     def _planned(self, number: int, plan: Plan) -> None:
         self.trace.counts.update(deeds_of(plan))
         with self._judging():
-            self.judge.planned(number)
+            self.judge.planned(number, [(one.namespace, one.pod) for one in decide(plan) if isinstance(one, Bind)])
 
     @contextmanager
     def _judging(self) -> Iterator[None]:

@@ -144,6 +144,12 @@ def test_queues_add_up(calm: Calm):
     assert has(calm.wrong(), "S7", "its allocatedNonPreemptible of gpu is 0, and its gangs have 2")
 
 
+def test_a_queue_has_what_those_hold_that_were_set_aside(calm: Calm):
+    calm.ask("PATCH", f"{GROUPS}/tree", {"spec": {"subGroups": [{"name": "a", "minMember": 1}]}})
+    assert has(calm.wrong(), "U1", "its podsSummary is 2/1/2 and should be 1/1/1")
+    assert not has(calm.wrong(), "S7", "its allocated of gpu"), calm.wrong()
+
+
 def test_a_pod_that_could_be_bound_is_told(calm: Calm):
     calm.ask("DELETE", f"{GROUPS}/waits")
     calm.ask("DELETE", f"{GROUPS}/whole")

@@ -71,6 +71,8 @@ class Accounts:
         for gang in snapshot.gangs:
             if not gang.is_preemptible and gang.placed and gang.queue in row_of:
                 self.charge(row_of[gang.queue], NOTHING, self.firm_of(gang))
+            for shape in gang.aside:
+                held[row_of.get(gang.queue, NONE), shape] += 1
         asked = Counter[tuple[int, int]]()
         for number in snapshot.waiting:
             gang = snapshot.gangs[number]

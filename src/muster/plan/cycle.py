@@ -173,7 +173,11 @@ class _Cycle:
         if reserved:
             self._return(state, reserved)
         alone = self._line.is_alone(state.gang)
-        known = None if books.evictions else self._recall.surplus(state.gang, alone=alone)
+        every = {batch: len(found.pods) - progress.used[batch] for batch, found in enumerate(progress.gang.waiting)}
+        asks = tuple(min(pods, self._most(state, batch, one=not alone)) for batch, pods in every.items())
+        # Where its queue does not let all of it in, more may be asked for without more room: that is not remembered.
+        is_cut = progress.refusal(every) is not None
+        known = None if books.evictions or is_cut else self._recall.surplus(state.gang, asks)
         if known is not None and not books.evictor.may_help(progress):
             state.waits = dict(enumerate(known.reasons))
             self._idle[state.gang.key] = known
@@ -191,9 +195,9 @@ class _Cycle:
                 self._try_extra(state, batch, one=not alone)
         if not alone and before < sum(progress.used) < sum(len(batch.pods) for batch in progress.gang.waiting):
             return True
-        of_queues = any(reason.queue != NONE for reason in state.waits.values())
-        if not any(progress.used) and not books.reserved.anything and not of_queues:
-            self._idle[state.gang.key] = Waits(state.gang, tuple(state.waits.values()), self._snapshot.now_ns, alone)
+        is_cut = is_cut or any(reason.queue != NONE for reason in state.waits.values())
+        if not any(progress.used) and not books.reserved.anything and not is_cut:
+            self._idle[state.gang.key] = Waits(state.gang, tuple(state.waits.values()), self._snapshot.now_ns, asks)
         return False
 
     def _return(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> None:
@@ -210,10 +214,7 @@ class _Cycle:
         """
         progress, found = state.progress, state.gang.waiting[batch]
         budget = self._may_spend(self._policy.steps_per_gang, state.gang)
-        row, most = self._books.queue_of(state.gang), None
-        if one and row != NONE:
-            each = self._books.accounts.cost([(found.shape, 1)])
-            most = max(1, self._books.accounts.within_share(row, each))
+        most = self._most(state, batch, one=one)
         ask = partial(Engine.surplus, progress=progress, batch=batch, budget=budget, most=most)
         attempt, before = Attempt(()), progress.used[batch]
         while attempt.takings is not None and progress.used[batch] < len(found.pods):
@@ -226,11 +227,17 @@ class _Cycle:
         if attempt.takings is None:
             self._surplus_waits(state, attempt.proof, found.leaf, ~batch)
 
-    def _displace_some(self, state: State, failed: Attempt, batch: int, most: int | None) -> Attempt | None:
+    def _most(self, state: State, batch: int, *, one: bool) -> int:
+        """How many pods of a batch are asked for at a time; with `one`, no more than its queue is due of them."""
+        found, row = state.gang.waiting[batch], self._books.queue_of(state.gang)
+        if not one or row == NONE:
+            return len(found.pods)
+        return max(1, self._books.accounts.within_share(row, self._books.accounts.cost([(found.shape, 1)])))
+
+    def _displace_some(self, state: State, failed: Attempt, batch: int, most: int) -> Attempt | None:
         """Room for pods of a batch in place of others: for all that wait, else for half of them, and so on."""
         found = state.gang.waiting[batch]
-        pods = len(found.pods) - state.progress.used[batch]
-        pods = pods if most is None else min(pods, most)
+        pods = min(len(found.pods) - state.progress.used[batch], most)
         row = self._books.queue_of(state.gang)
         if row != NONE and Action.PREEMPT not in self._policy.actions:
             each = self._books.accounts.cost([(found.shape, 1)])

@@ -217,8 +217,9 @@ class Charged:
         self._firm = [[0] * queues.limit.shape[1] for _ in queues.names]
         by_queue: dict[str, list[int]] = {}
         for gang in self._snapshot.gangs:
-            if gang.placed and gang.queue in queues.row_of:
+            if (gang.placed or gang.aside) and gang.queue in queues.row_of:
                 held = by_queue.setdefault(gang.queue, [])
+                held += gang.aside
                 for placed in gang.placed.values():
                     held += placed.shapes
                 if not gang.is_preemptible:

@@ -27,14 +27,12 @@ class Remembered(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Why surplus of a gang waits, when that was found out, and whether no other queue was in line: then more is asked
-    for at a time.
-    """
+    """Why surplus of a gang waits, when that was found out, and how many pods of each batch it asked for at a time."""
 
     gang: Gang
     reasons: tuple[Reason, ...]
     at_ns: int
-    alone: bool
+    asks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,10 @@ class Recall:
             return None
         return None if known.proof is not None and self._is_outdated(known.at_ns) else known
 
-    def surplus(self, gang: Gang, *, alone: bool) -> Waits | None:
-        """Why the gang's surplus waits, if it still does."""
+    def surplus(self, gang: Gang, asks: tuple[int, ...]) -> Waits | None:
+        """Why the gang's surplus waits, if it still does and asks for as much at a time."""
         known = self._memory.surplus.get(gang.key)
-        if known is None or known.gang is not gang or known.alone != alone:
+        if known is None or known.gang is not gang or known.asks != asks:
             return None
         if self._is_bounded_anew or self._grew_for(gang):
             return None

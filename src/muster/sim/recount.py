@@ -217,7 +217,8 @@ def queues_told_wrongly(store: Store, books: Books) -> Iterator[tuple[str, str]]
         placed = books.placed(group)
         for queue in books.path(group.queue):
             here, firm = held.setdefault(queue, ([], []))
-            here += [pod for pods in placed.values() for pod in pods]
+            # Who was placed before it was set aside still has what it has.
+            here += [pod for pod in books.gang(key).values() if pod.state == PLACED and books.counts(pod)]
             firm += books.firm(group, placed)
     for document in store.list(QUEUES).items:
         name = document["metadata"]["name"]

@@ -129,6 +129,8 @@ class Gang:
     holds: tuple[Hold, ...] = ()
     waiting: tuple[Batch, ...] = ()
     placed: Mapping[int, Placed] = field(default_factory=dict)
+    # The shapes of pods that were placed before they were set aside: nothing but their queue counts them.
+    aside: tuple[int, ...] = ()
     counts: Mapping[int, Counts] = field(default_factory=dict)
     # Since when it waits for room that was reserved for it, as the status tells; 0 when nobody knows.
     nominated_since_ns: int = 0

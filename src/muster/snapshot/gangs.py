@@ -111,6 +111,7 @@ def gang_of(
         holds=holds,
         waiting=pods.batches(),
         placed=pods.placed(),
+        aside=tuple(pods.aside),
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
@@ -255,6 +256,8 @@ class _Pods:
         self._placed: dict[int, list[tuple[str, int, int, bool, tuple[int, ...], int]]] = {}
         self._ages: dict[int, int] = {}
         self._seen = 0
+        # The shapes of those that are set aside and have a node.
+        self.aside: list[int] = []
         # Per leaf: succeeded, gated, terminating, total, failed.
         self.counts: dict[int, list[int]] = {}
 
@@ -264,6 +267,8 @@ class _Pods:
         leaf = self._tree.leaf_of(metadata.labels.get(SUBGROUP_LABEL))
         if leaf == NONE:
             self._notes.append(Issue(SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
+            if facts.state is State.PLACED and facts.pod.spec.node_name in around.node_row:
+                self.aside.append(around.shape_number(facts))
             return
         counts = self.counts.setdefault(leaf, [0, 0, 0, 0, 0])
         counts[3] += facts.state is not State.FAILED

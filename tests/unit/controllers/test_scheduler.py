@@ -188,3 +188,23 @@ def test_a_gang_gets_no_more_pods_while_nobody_knows_about_one():
     assert [order.pod[1] for order in made.cycle(ns(1)).binds] == ["h-0"]
     made.bound(order, ns(2))
     assert [order.pod[1] for order in made.cycle(ns(2)).binds] == ["g-1", "h-0"]
+
+
+def test_who_is_set_aside_on_its_node_still_has_its_part_of_the_queue():
+    """Found by the simulation (seed 17370): a SubGroup was taken out of a gang while its pods ran. What they held was
+    charged to nobody any more, and the queue got more than its limit.
+    """
+    scheduler, leaves = Scheduler(), [{"name": name, "minMember": 1} for name in ("a", "b")]
+    pods = [{"gang": "g", "subGroup": name, "name": name, "on": "n"} for name in ("a", "b", "c")]
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "queues": {"q": {"limit": 3}},
+        "gangs": {"g": {"subGroups": leaves, "queue": "q"}, "next": {"minMember": 1, "queue": "q"}},
+        "pods": [*pods, {"gang": "next", "name": "next"}],
+    }
+    for one in objects(things):
+        scheduler.see(one)
+    assert scheduler.cycle(ns(0)).binds == ()
+    for one in objects({"queues": {"q": {"limit": 4}}}):
+        scheduler.see(one)
+    assert [order.pod[1] for order in scheduler.cycle(ns(1)).binds] == ["next"]

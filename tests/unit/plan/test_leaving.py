@@ -283,6 +283,10 @@ def test_room_of_what_is_stale_can_be_waited_for():
 LIMITED = {
     "queues": {"p": {"limit": 8, "quota": 4}, "q": {"parent": "p", "limit": 6, "quota": -1}, "r": {"parent": "p"}}
 }
+ASIDE = {
+    "gangs": {"v": {"subGroups": [{"name": "a", "minMember": 1}], "queue": "q"}},
+    "pods": [{"gang": "v", "count": 2, "gpus": 3, "on": "full"}],
+}
 
 
 @pytest.mark.parametrize(
@@ -298,6 +302,7 @@ LIMITED = {
             [lone("v w", "full", gpus=3, queue="r")], "", 2, "p is raised above its limit", True, id="above that"
         ),
         pytest.param([lone("v w", "full", gpus=3, queue="q")], "", 1, "above its limit", False, id="full"),
+        pytest.param([ASIDE], "", 1, "above its limit", False, id="full of those that are set aside"),
     ],
 )
 def test_a_queue_is_not_raised_above_its_limit(parts, pods, count, says, fits):

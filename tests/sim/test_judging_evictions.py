@@ -42,6 +42,24 @@ def test_surplus_may_go_for_somebody_who_then_fits():
     assert court.broken() == []
 
 
+@pytest.mark.parametrize("blind", [("nodes",), ()])
+def test_a_node_that_was_not_seen_to_go_still_counts(blind):
+    """Without it the gang is below its minimum, and goes whole or not at all."""
+    court = Court(
+        nodes=[nodes(3)],
+        gangs={"v": {"minMember": 2}, "w": {"minMember": 1, **HIGH}},
+        pods=[*(Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(3)), pods("w", 1)],
+    )
+    court.passes(10)
+    court.nominate(w_0="n-2")
+    court.plans()
+    court.vanishes("n-0")
+    court.passes(0.5)
+    court.plans(blind=blind)
+    court.evicts("v-2")
+    assert court.broken() == ([] if blind else ["S5"])
+
+
 def test_a_whole_gang_may_go_too():
     court = crowded({"minMember": 2})
     court.passes(10)

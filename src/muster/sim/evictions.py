@@ -4,6 +4,7 @@ Whether they were right is asked of every state between the reading and the send
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
@@ -157,8 +158,11 @@ class Evictions:
         flying = set(self._binds.flying(self._books.gang(gang, moment), decision.process, moment))
         stale: list[list[int]] | None = None
         first: tuple[str, str] | None = None
-        for more in (flying, set[str]()) if flying else (flying,):
-            placed = self._placed(group, more, moment)
+        # Pods are read before anybody goes, nodes are not: those that are gone may be seen a little longer.
+        for more, late_s in product(
+            (flying, set[str]()) if flying else (flying,), dict.fromkeys((0.0, decision.lag_s))
+        ):
+            placed = self._placed(group, more, moment, late_s)
             gone = {uid for uid in pods if uid in placed}
             wrong = self._unlawful(group, decision, placed, gone, moment, ended=ended)
             if wrong is None:
@@ -223,14 +227,17 @@ class Evictions:
             return "S5", halved
         return self._for_nobody(decision, group.key, moment, ended=ended)
 
-    def _placed(self, group: Group, flying: set[str], moment: float) -> dict[str, Member]:
-        """Placed pods as the process had to count them: also those that it has sent on their way."""
+    def _placed(self, group: Group, flying: set[str], moment: float, late_s: float) -> dict[str, Member]:
+        """Placed pods as the process had to count them: also those that it has sent on their way, and those on nodes
+        that it saw so late.
+        """
+        nodes, then_s = self._books.node, moment - late_s
         return {
             uid: pod
             for uid, pod in self._books.gang(group.key, moment).items()
             if group.leaf_of(pod) != NONE
             and (
-                (pod.state == PLACED and self._books.node(pod.node, moment) is not None)
+                (pod.state == PLACED and (nodes(pod.node, moment) or nodes(pod.node, then_s)) is not None)
                 or (pod.state == WAITING and uid in flying)
             )
         }

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from muster.sim.objects import Nodes, Pods, QueueEntry
 from sim.court import Court, nodes, pods
 
@@ -367,6 +369,27 @@ def test_what_the_server_was_too_busy_for_is_no_new_decision():
     court.binds("n-0", "g-1")
     court.passes(1)
     assert court.broken() == []
+
+
+@pytest.mark.parametrize("blind", [("pods",), ()])
+def test_who_is_under_way_counts_while_nobody_saw_it_go_although_its_sibling_is_known_to_have_come_anew(blind):
+    court = Court(nodes=[nodes()], gangs={"g": {"minMember": 3}}, pods=[pods("g", 3)])
+    court.plans()
+    sent = [court.bind(f"g-{at}", "n-0") for at in range(3)]
+    for at in range(3):
+        court.is_deleted(f"g-{at}")
+    court.come(pods=[pods("g", 3)])
+    for at in range(2):
+        # Another one by now: it is read, and sent anew.
+        court.passes(10)
+        court.answered(sent[at], 409)
+        court.reads()
+        court.plans(blind=blind)
+        court.passes(10)
+        court.plans(f"g-{at}", blind=blind)
+        court.bind(f"g-{at}", "n-0")
+    court.passes(1)
+    assert court.broken() == ([] if blind else ["§11.4", "§11.4"])
 
 
 def test_what_is_planned_anew_is_a_new_decision_whatever_its_client_gave_up_before():

@@ -349,10 +349,17 @@ class Binds:
             self._broken("S7", f"gang {'/'.join(decision.gang)}, bound at {decision.at_s:.3f} s: {over}")
 
     def _unfinished_however(self, decision: Decision, group: Group, since_s: float) -> tuple[str, str] | None:
-        """What lacks its minimum in every state of its pods since then; None: there is one in which nothing does."""
+        """What lacks its minimum in every state of its pods since then; None: there is one in which nothing does.
+
+        What was sent and not heard of counts in each of them: of one that is gone by now others may be known already.
+        """
         known, first = self._books.members.get(decision.gang), None
-        for members in known.since(since_s) if known is not None else (dict[str, Member](),):
-            wrong = self._unfinished(decision, group, self._seen_there(decision, members, since_s))
+        states = list(known.since(since_s)) if known is not None else [dict[str, Member]()]
+        waited = {uid: pod for state in states for uid, pod in state.items() if pod.state == WAITING}
+        flying = self.flying(waited, decision.process, decision.at_s)
+        for members in states:
+            there = {**flying, **self._seen_there(decision, members, since_s)}
+            wrong = self._unfinished(decision, group, there)
             if wrong is None:
                 return None
             first = first or wrong
@@ -382,7 +389,7 @@ class Binds:
         return None
 
     def _seen_there(self, decision: Decision, members: Mapping[str, Member], since_s: float) -> Mapping[str, Member]:
-        """All that whoever decided may have counted in a state of its pods: placed, sent before, or sent now."""
+        """What whoever decided may have counted in a state of its pods, beside those under way: placed, or sent now."""
         found, now = dict(decision.pods), self._books.gang(decision.gang)
         for uid, pod in members.items():
             if uid in found or (self.evicted.get(uid, decision.at_s) < decision.at_s and members is not now):
@@ -390,7 +397,7 @@ class Binds:
                 continue
             if pod.state == SUCCEEDED or (pod.state == PLACED and self._stood(pod, since_s)):
                 found[uid] = pod
-        return {**self.flying(members, decision.process, decision.at_s), **found}
+        return found
 
     def _stood(self, pod: Member, since_s: float) -> bool:
         known = self._books.nodes.get(pod.node)

@@ -50,6 +50,23 @@ async def test_nobody_is_evicted_for_room_that_cannot_be_reserved(says):
 
 
 @played
+async def test_nobody_is_moved_whose_room_elsewhere_cannot_be_kept():
+    """It would be free for anybody until the pod comes again."""
+    server = Server()
+    pods = [{"gang": f"g{at}", "name": f"g{at}", "on": f"n-{at}"} for at in range(2)]
+    server.play(nodes(2, gpus=2) | {"gangs": {"g0": {}, "g1": {}}, "pods": pods})
+    async with running(server):
+        await until(lambda: told(server, "g0")() and told(server, "g1")())
+        server.fail("patch", plural="podgroups", times=FOR_EVER, says=refusal(403, "Forbidden"))
+        server.play({"gangs": {"large": {}}, "pods": [{"gang": "large", "name": "large", "gpus": 2}]})
+        await asyncio.sleep(60)
+        assert server.count("evict") == 0
+        server.faults.clear()
+        await until(lambda: is_whole(server, "large"), 310)
+    assert server.count("evict") == 1
+
+
+@played
 async def test_nobody_goes_for_a_gang_that_lost_a_pod_while_room_was_reserved():
     """What was planned for it is not what it needs any more; without that pod it can't start at all."""
     server = crowded()

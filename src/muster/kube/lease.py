@@ -208,6 +208,7 @@ class Election:
         return held
 
     async def _take(self) -> bool:
+        """Somebody else's is waited out from when it was seen, not since we asked: meanwhile it may have been renewed."""
         if self._kept and self._version and self._seen.holder == self.identity:
             # Nobody else may write it while it is ours, so the version that we wrote is the current one.
             try:
@@ -219,7 +220,6 @@ class Election:
         except NotFound:
             return await self._create()
         if seen != self._seen:
-            # From now on, not since we asked: a look that was long on its way shows a Lease that was renewed meanwhile.
             self._seen, self._seen_s = seen, self._clock.now_s()
         if self._kept and seen.holder != self.identity:
             self._is_lost = True

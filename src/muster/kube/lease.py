@@ -208,7 +208,7 @@ class Election:
         return held
 
     async def _take(self) -> bool:
-        """Somebody else's is waited out from when it was seen, not since we asked: meanwhile it may have been renewed."""
+        """Somebody else's is waited out from when it was seen, not since we asked: it may be renewed meanwhile."""
         if self._kept and self._version and self._seen.holder == self.identity:
             # Nobody else may write it while it is ours, so the version that we wrote is the current one.
             try:

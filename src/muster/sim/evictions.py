@@ -285,7 +285,9 @@ class Evictions:
         has = self._below(group, name, decision, decision.at_s)
         for moment in self._books.turns(group.key, 0.0, decision.at_s):
             then = self._books.group(group.key, moment)
-            if then is None or then.uid != group.uid or then.wrong or self._below(then, name, decision, moment) > has:
+            if then is None:
+                continue
+            if then.uid != group.uid or then.wrong or self._below(then, name, decision, moment) > has:
                 return True
             rows = then.status.get("subGroups") or ()
             was_told = was_told or any(one.get("name", "") == name and one.get("satisfied") for one in rows)

@@ -19,6 +19,20 @@ def crowded() -> Server:
     return server
 
 
+async def held_up(process, word):
+    """A nomination is being written until the gate opens. Gives who writes it, the gate, and the writing."""
+    gate = asyncio.Event()
+
+    async def write(told):
+        await gate.wait()
+
+    teller = process.loop.teller
+    teller._write = write
+    writing = asyncio.create_task(teller.reserve(Orders(nominations=(word,))))
+    await asyncio.sleep(1)
+    return teller, gate, writing
+
+
 @played
 async def test_nobody_is_evicted_before_the_room_is_reserved():
     """However long the reservation takes."""
@@ -105,16 +119,8 @@ async def test_a_nomination_on_its_way_is_waited_for_and_whoever_it_is_for_is_lo
     server = crowded()
     async with running(server) as process:
         await until(told(server, "low"))
-        gate = asyncio.Event()
         late = NominateOrder(("default", "high"), ("default", "high-0"), "uid", "n")
-
-        async def write(told):
-            await gate.wait()
-
-        teller = process.loop.teller
-        teller._write = write
-        one = asyncio.create_task(teller.reserve(Orders(nominations=(late,))))
-        await asyncio.sleep(1)
+        teller, gate, one = await held_up(process, late)
         other = asyncio.create_task(teller.settle(Orders(nominations=(late._replace(pod=("default", "high-1")),))))
         same = asyncio.create_task(teller.settle(Orders(nominations=(late._replace(node="m"),))))
         await asyncio.sleep(5)
@@ -199,16 +205,8 @@ async def test_a_pod_that_is_being_told_of_other_room_than_it_was_promised_is_kn
     server = crowded()
     async with running(server) as process:
         await until(told(server, "low"))
-        gate = asyncio.Event()
         word = NominateOrder(("default", "high"), ("default", "high-0"), "uid", "n")
-
-        async def write(told):
-            await gate.wait()
-
-        teller = process.loop.teller
-        teller._write = write
-        writing = asyncio.create_task(teller.reserve(Orders(nominations=(word,))))
-        await asyncio.sleep(1)
+        teller, gate, writing = await held_up(process, word)
         assert teller.contrary([word, word._replace(pod=("default", "high-1"))]) == set()
         assert teller.contrary([word._replace(node="m")]) == {("default", "high")}
         gate.set()

@@ -298,6 +298,5 @@ def _write_report(file: str, seeds: range, totals: Totals) -> None:
     )
     command = f"muster simulate --seeds {seeds.start}..{seeds.stop - 1}"
     text = "\n".join([f"Measured by `{command}` of muster {__version__}.", "", "| | |", "|---|---|", *rows])
-    write_text(
-        file, f"{before}\n{text}\n{broken}\nWhat muster did: {deeds}.\n\nFaults that struck: {faults}.\n{behind}"
-    )
+    decided = f"What muster decided, in pods (whatever the next plan says again counts again): {deeds}."
+    write_text(file, f"{before}\n{text}\n{broken}\n{decided}\n\nFaults that struck: {faults}.\n{behind}")

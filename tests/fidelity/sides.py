@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from fidelity.play import Send
 from muster.embedded import objects
-from muster.embedded.exchange import Answer, Request
+from muster.embedded.exchange import Answer, Request, asked_for
 from muster.embedded.server import Server
 from muster.embedded.store import Store
 
@@ -34,7 +34,7 @@ def embedded(server: Server) -> Send:
         method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
         address = urlsplit(path)
-        query = dict(parse_qsl(address.query, keep_blank_values=True))
+        query = asked_for(parse_qsl(address.query, keep_blank_values=True))
         said = {name.lower(): value for name, value in headers.items()}
         request = Request(method, unquote(address.path), query, said, body)
         if not server.is_watch(request):

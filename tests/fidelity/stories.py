@@ -1,8 +1,14 @@
 """All stories."""
 
-from fidelity import changes, custom, objects, pods
+from fidelity import changes, custom, objects, pods, strict
 from fidelity.play import Story
 
-STORIES: tuple[Story, ...] = (*objects.STORIES, *changes.STORIES, *pods.STORIES, *custom.STORIES)
+STORIES: tuple[Story, ...] = (
+    *objects.STORIES,
+    *changes.STORIES,
+    *pods.STORIES,
+    *custom.STORIES,
+    *strict.STORIES,
+)
 BY_NAME = {story.name: story for story in STORIES}
 assert len(BY_NAME) == len(STORIES), "two stories have one name"

@@ -1,10 +1,11 @@
 """What every part of the server works with: the store, the kinds, time and chance as parameters, and who may object."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from muster.embedded.exchange import Encoder, Request, Said
+from muster.embedded.exchange import REPEATED, Encoder, Request, Said
 from muster.embedded.kinds import Kinds, Resource
 from muster.embedded.objects import timestamp
 from muster.embedded.refusals import Cause
@@ -88,10 +89,7 @@ class Core:
 def options_of(request: Request) -> Options:
     """The options of a write; 400 on those that mean nothing."""
     query = request.query
-    dry = query.get("dryRun", "")
     word = {"POST": "Create", "PUT": "Update"}.get(request.method, request.method.title())
-    if dry not in ("", "All"):
-        raise bad_options("dryRun", f'Unsupported value: ["{dry}"]: supported values: "All"', f"{word}Options")
     validation, manager = query.get("fieldValidation", "") or "Warn", query.get("fieldManager", "")
     if validation not in ("Ignore", "Strict", "Warn"):
         said = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
@@ -100,12 +98,25 @@ def options_of(request: Request) -> Options:
         raise bad_options("fieldManager", "Too long: may not be more than 128 bytes", f"{word}Options")
     agent = request.headers.get("user-agent", "").partition("/")[0]
     return Options(
-        dry_run=dry == "All",
+        dry_run=is_rehearsal(rehearsed(query), f"{word}Options"),
         manager=manager or agent[:128] or "unknown",
         validation=validation,
         force=query.get("force", "").lower() in ("true", "1"),
         user=request.user,
     )
+
+
+def rehearsed(query: Mapping[str, str]) -> list[str]:
+    """What a query says of `dryRun`, the only option that may be there more than once."""
+    return query["dryRun"].split(REPEATED) if query.get("dryRun") else []
+
+
+def is_rehearsal(said: Sequence[str], kind: str) -> bool:
+    """Whether a write is only tried; 422 unless all that is said is All: what is not understood must not be done."""
+    if any(one != "All" for one in said):
+        listed = json.dumps(said, separators=(",", ":"))
+        raise bad_options("dryRun", f'Unsupported value: {listed}: supported values: "All"', kind)
+    return bool(said)
 
 
 def bad_options(field: str, message: str, kind: str = "PatchOptions") -> Said:

@@ -189,8 +189,6 @@ def _node(document: Document) -> None:
     # What a kubelet does not say is what there is.
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
-    elif status.get("capacity"):
-        status["allocatable"] = {**status["capacity"], **status["allocatable"]}
 
 
 def _event(document: Document) -> None:

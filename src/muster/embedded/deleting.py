@@ -4,7 +4,17 @@ from typing import Any, NamedTuple
 
 from muster.embedded import objects
 from muster.embedded.admission import admit
-from muster.embedded.core import DEFINITIONS, Asked, Core, Document, Target, bad_options, shown_as
+from muster.embedded.core import (
+    DEFINITIONS,
+    Asked,
+    Core,
+    Document,
+    Target,
+    bad_options,
+    is_rehearsal,
+    rehearsed,
+    shown_as,
+)
 from muster.embedded.exchange import Said, bad_request, conflict, forbidden, not_found, success
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Cause
@@ -33,6 +43,9 @@ def deletion_of(body: Any, query: Any) -> Deletion:
     if body is not None and not isinstance(body, dict):
         raise bad_request("DeleteOptions must be an object")
     said = body or {}
+    for name, form, word in (("preconditions", dict, "an object"), ("dryRun", list, "a list")):
+        if not isinstance(said.get(name) or form(), form):
+            raise bad_request(f"DeleteOptions.{name} must be {word}")
     conditions = said.get("preconditions") or {}
     grace = said.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     policy = said.get("propagationPolicy") or query.get("propagationPolicy") or ""
@@ -51,8 +64,8 @@ def deletion_of(body: Any, query: Any) -> Deletion:
         seconds = None if grace is None else int(grace)
     except (TypeError, ValueError) as bad:
         raise bad_request("gracePeriodSeconds must be a number") from bad
-    dry = said.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
-    return Deletion(seconds, policy, conditions.get("uid") or "", conditions.get("resourceVersion") or "", "All" in dry)
+    dry = is_rehearsal(said.get("dryRun") or rehearsed(query), "DeleteOptions")
+    return Deletion(seconds, policy, conditions.get("uid") or "", conditions.get("resourceVersion") or "", dry)
 
 
 ORPHANS_JOB = (

@@ -1,7 +1,7 @@
 """What goes over the wire, as values: requests, answers, and the Status documents that say no."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,8 +13,26 @@ Document = dict[str, Any]
 JSON = "application/json"
 
 
+# Between the values of an option that is repeated: no value that means something has it.
+REPEATED = "&"
+
+
+def asked_for(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The options of a query: the first value counts, but all of `dryRun`."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in found:
+            found[name] = value
+        elif name == "dryRun":
+            found[name] += REPEATED + value
+    return found
+
+
 class Request(NamedTuple):
-    """One request. The names of headers are in lower case; `user` is whom the transport knows the client as."""
+    """One request. The names of headers are in lower case; `user` is whom the transport knows the client as.
+
+    An option of the query that is said more than once has its values joined by `REPEATED`.
+    """
 
     method: str
     path: str

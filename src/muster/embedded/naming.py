@@ -73,12 +73,14 @@ def label_causes(labels: Mapping[str, Any], path: str) -> list[Cause]:
     """What is wrong with labels."""
     found = []
     for key, value in sorted(labels.items()):
-        found += key_causes(path, key)
-        if len(value) > 63:
-            found.append(wrong(path, value, "must be no more than 63 bytes"))
-        if not re.fullmatch(_VALUE, value):
-            found.append(wrong(path, value, _VALUE_SAID))
+        found += key_causes(path, key) + value_causes(path, value)
     return found
+
+
+def value_causes(path: str, value: str) -> list[Cause]:
+    """What is wrong with the value of a label."""
+    found = [wrong(path, value, "must be no more than 63 bytes")] if len(value) > 63 else []
+    return found if re.fullmatch(_VALUE, value) else [*found, wrong(path, value, _VALUE_SAID)]
 
 
 def metadata_causes(kind: str, document: Document) -> list[Cause]:

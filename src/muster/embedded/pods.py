@@ -22,6 +22,7 @@ def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -
     name, node = metadata.get("name") or "", (binding.get("target") or {}).get("name") or ""
     if name != target.name:
         raise bad_request("name in URL does not match name in Binding object")
+    _of_this_namespace(target, metadata)
     kind = (binding.get("target") or {}).get("kind") or ""
     if kind not in ("", "Node"):
         cause = Cause(
@@ -42,6 +43,11 @@ def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -
         return SUCCESS
     _store(core, target, pod, _bound(core, pod, node, metadata))
     return SUCCESS
+
+
+def _of_this_namespace(target: Target, metadata: Document) -> None:
+    if (metadata.get("namespace") or target.namespace) != target.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def _meant(target: Target, pod: Document, metadata: Document) -> None:
@@ -101,9 +107,10 @@ def _store(core: Core, target: Target, old: Document, new: Document) -> Document
 
 def evict(core: Core, target: Target, eviction: Document, dry_run: bool = False) -> Document:
     """Delete a pod if the budget that covers it allows; 429 if not now, 500 if two cover it."""
-    name = (eviction.get("metadata") or {}).get("name") or ""
-    if name != target.name:
+    metadata = eviction.get("metadata") or {}
+    if (metadata.get("name") or "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
+    _of_this_namespace(target, metadata)
     options = deletion_of(eviction.get("deleteOptions"), {})
     options = options._replace(dry_run=options.dry_run or dry_run)
     pod = core.store.get(target.key)

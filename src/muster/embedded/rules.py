@@ -6,6 +6,7 @@ from typing import Any
 
 from muster.embedded.exchange import denied, duplicate, required, shown, too_long, unsupported, wrong
 from muster.embedded.naming import IMMUTABLE, LABEL_SAID, SUBDOMAIN_SAID, is_label, is_subdomain, label_causes
+from muster.embedded.nodes import node_causes
 from muster.embedded.objects import same_value
 from muster.embedded.quantities import amount
 from muster.embedded.refusals import Cause
@@ -389,6 +390,7 @@ def _definition(new: Document, old: Document | None) -> list[Cause]:
 
 _BY_KIND: dict[str, Check] = {
     "Pod": _pod,
+    "Node": node_causes,
     "Job": _job,
     "StatefulSet": _stateful_set,
     "Deployment": _deployment,

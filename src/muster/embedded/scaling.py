@@ -3,7 +3,7 @@
 from muster.embedded import intake, patching, writing
 from muster.embedded.columns import selector_text
 from muster.embedded.core import Core, Document, Options, Target
-from muster.embedded.exchange import Request, bad_request, conflict, not_found
+from muster.embedded.exchange import Request, Said, bad_request, conflict, not_found, wrong
 
 _KIND = {"kind": "Scale", "apiVersion": "autoscaling/v1"}
 
@@ -40,6 +40,10 @@ def change_scale(core: Core, target: Target, request: Request, options: Options)
     wanted = (value.get("spec") or {}).get("replicas", 0) if isinstance(value, dict) else None
     if not isinstance(wanted, int) or isinstance(wanted, bool):
         raise bad_request("spec.replicas must be a number")
+    if wanted < 0:
+        negative = wrong("spec.replicas", wanted, "must be greater than or equal to 0")
+        details = {"name": target.name, "group": "autoscaling", "kind": "Scale"}
+        raise Said(422, "Invalid", f'Scale.autoscaling "{target.name}" is invalid: {negative}', details, [negative])
     version = (value.get("metadata") or {}).get("resourceVersion")
     if version and version != current["metadata"]["resourceVersion"]:
         raise conflict(target.resource, target.name)

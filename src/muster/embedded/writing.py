@@ -16,6 +16,7 @@ from muster.embedded.exchange import (
 from muster.embedded.intake import check_frame, completed, fill_in, of_kind, parse, take_in
 from muster.embedded.kinds import Resource
 from muster.embedded.naming import finalizer_causes, metadata_causes, update_causes
+from muster.embedded.nodes import status_causes
 from muster.embedded.places import copied
 from muster.embedded.refusals import Cause, Refused
 from muster.embedded.rules import causes
@@ -179,8 +180,9 @@ def put_in_place(
     found = update_causes(new, shown)
     if resource.custom:
         found += resource.schema.validate(new, shown)
-    elif not target.subresource:
-        found += causes(resource.kind, kept_as(new, resource), current)
+    else:
+        check = status_causes if target.subresource == "status" else causes
+        found += check(resource.kind, kept_as(new, resource), current)
     if found:
         raise invalid(resource, name, found)
     warnings += admit(core, Asked("UPDATE", target, new, shown, options.user, options.dry_run))

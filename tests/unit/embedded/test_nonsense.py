@@ -53,7 +53,8 @@ def spoilt(document: Any, chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize(
-    "story", ["pods", "workloads", "small-kinds", "leases", "events", "nodes", "budgets", "priorities"]
+    "story",
+    ["pods", "workloads", "small-kinds", "leases", "events", "nodes", "budgets", "priorities", "what-nodes-have"],
 )
 def test_spoilt_documents_are_answered(story: str) -> None:
     chance = random.Random(story)  # noqa: S311
@@ -91,6 +92,28 @@ def test_spoilt_objects_of_our_own_kinds_are_answered() -> None:
     for _ in range(300):
         body = json.dumps(spoilt(thing, chance)).encode()
         answer = server.handle(Request("POST", "/apis/example.com/v1/namespaces/default/things", {}, {}, body))
+        assert answer.json()["kind"], body
+
+
+def test_spoilt_options_of_deletions_are_answered() -> None:
+    """Of a deletion, and of an eviction: what is not understood is not done."""
+    chance = random.Random(11)  # noqa: S311
+    server = fresh()
+    pods = "/api/v1/namespaces/default/pods"
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    options = {
+        "gracePeriodSeconds": 0,
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": "u", "resourceVersion": "1"},
+        "dryRun": ["All"],
+    }
+    for _ in range(200):
+        server.handle(Request("POST", pods, {}, {}, json.dumps(pod).encode()))
+        one = spoilt(options, chance)
+        answer = server.handle(Request("DELETE", f"{pods}/p", {}, {}, json.dumps(one).encode()))
+        assert answer.json()["kind"], one
+        body = {"metadata": {"name": "p"}, "deleteOptions": spoilt(options, chance)}
+        answer = server.handle(Request("POST", f"{pods}/p/eviction", {}, {}, json.dumps(body).encode()))
         assert answer.json()["kind"], body
 
 

@@ -171,12 +171,22 @@ class Comparer:
             await self._list(suspects, wrong)
             return
         read: dict[Key, Pod | Unread | None] = {}
+        absent: dict[Key, str] = {}
         for key in suspects:
+            uid = self._uid(key)
             try:
                 read[key] = read_or_tell(POD, await self._client.get(_UNDECODED, *key))
             except NotFound:
-                read[key] = None
+                read[key], absent[key] = None, uid
+        # Whoever has that name by now was made later.
+        for key, uid in absent.items():
+            if self._uid(key) != uid:
+                del read[key]
         wrong.update(key for key, found in read.items() if self._correct(key, suspects[key], found))
+
+    def _uid(self, key: Key) -> str:
+        facts = self._scheduler.world.pods.get(key)
+        return facts.pod.metadata.uid if facts is not None else ""
 
     async def _list(self, suspects: Mapping[Key, str], wrong: set[Key]) -> None:
         """The same with one list of all pods."""

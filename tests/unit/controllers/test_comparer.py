@@ -247,6 +247,28 @@ def test_who_is_seen_to_go_while_it_is_read_is_not_brought_back(most):
     virtually(run())
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["the old one is known", "nobody is known"])
+def test_another_of_the_name_that_comes_while_it_is_read_stays(known):
+    """A StatefulSet makes a pod of the same name at once: that the old one is not there says nothing of the new one."""
+
+    async def run():
+        cluster = Cluster(*([] if known else [pod("p", 9, uid="old")]), pod("q", 9, "n1"))
+        bench = Bench(cluster, *([pod("p", 4, "n2", uid="old")] if known else []), pod("q", 5))
+
+        async def answering(request):
+            if not request.path.endswith("/pods/p"):
+                return await cluster(request)
+            bench.see(pod("p", 20, "n2", uid="old"), deleted=True)
+            bench.see(pod("p", 21, uid="new"))
+            return refusal(404, "NotFound")
+
+        bench.comparer._client._transport._whole = answering
+        assert await bench.comparer.compare() == 1
+        assert bench.scheduler.world.pods["ns", "p"].pod.metadata.uid == "new"
+
+    virtually(run())
+
+
 def test_a_bind_on_its_way_is_no_mistake():
     async def run():
         cluster = Cluster(pod("p", 5))

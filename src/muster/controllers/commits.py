@@ -12,6 +12,7 @@ from muster.api.podgroup import PodGroup
 from muster.errors import ApiError, Call, Conflict
 from muster.grouping.grouper import Assignment, Grouping, Made
 from muster.grouping.model import Object
+from muster.kube.backoff import doubled_s
 from muster.kube.client import MERGE, Client
 from muster.kube.resources import is_later
 from muster.snapshot.world import Key, PodFacts, World
@@ -31,7 +32,7 @@ class _Birth(NamedTuple):
     @property
     def again_s(self) -> float:
         """When it may be made again."""
-        return self.at_s + min(_AGAIN_S * 2.0 ** (self.times - 1), _LONGEST_AGAIN_S)
+        return self.at_s + doubled_s(_AGAIN_S, self.times - 1, _LONGEST_AGAIN_S)
 
 
 class _Mark(NamedTuple):

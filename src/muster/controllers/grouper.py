@@ -26,6 +26,7 @@ from muster.grouping.language.limits import DEFAULT, Limits
 from muster.grouping.model import Object
 from muster.grouping.owners import chain_of, identity_of
 from muster.grouping.trouble import Trouble
+from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.events import EventRecorder, Regarding
 from muster.snapshot.world import Key, PodFacts, State, World, key_of
@@ -347,7 +348,7 @@ class GrouperLoop:
         now_s = self._clock.now_s()
         for key in keys:
             times = self._failures[key] = self._failures.get(key, 0) + 1
-            self._later[key] = now_s + min(_FIRST_AGAIN_S * 2.0**times, _LAST_AGAIN_S)
+            self._later[key] = now_s + doubled_s(_FIRST_AGAIN_S, times, _LAST_AGAIN_S)
         if not keys or isinstance(error, AlreadyExists | Conflict | NotFound):
             return
         message = f"{what}: {error.message}"

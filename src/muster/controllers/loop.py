@@ -20,6 +20,7 @@ from muster.controllers.telling import Teller
 from muster.decisions.notes import WARNING, Note
 from muster.decisions.orders import Orders
 from muster.errors import ApiError, BadObject, NotFound, Unreachable
+from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
 from muster.kube.events import EventRecorder, Regarding
@@ -265,7 +266,7 @@ class Loop:
             if self._defects >= _MOST_DEFECTS:
                 raise
             self._scheduler.start_afresh()
-            pause_s = min(_FIRST_DEFECT_S * 2 ** (self._defects - 1), _LONGEST_DEFECT_S)
+            pause_s = doubled_s(_FIRST_DEFECT_S, self._defects - 1, _LONGEST_DEFECT_S)
             self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
             self._awake.set()
             return None

@@ -24,6 +24,7 @@ from muster.decisions.queue_status import queue_document
 from muster.decisions.signals import ACCEPTED, Signal, Words, after
 from muster.decisions.status import INVALID, status_document
 from muster.errors import ApiError, Conflict, NotFound
+from muster.kube.backoff import doubled_s
 from muster.kube.client import JSON_PATCH, MERGE, STRATEGIC, Client
 from muster.kube.clock import Clock
 from muster.kube.events import EventRecorder, Regarding
@@ -40,6 +41,8 @@ _LATE_S = 2.0
 _AGAIN_S, _AFTER_ERROR_S = 1.0, 1.0
 # How long after errors at most; how soon it is looked whether another word was written.
 _LONGEST_S, _SOON_S = 60.0, 0.05
+# What may be kept of things that are told no more.
+_MOST_FORGOTTEN = 1000
 
 # The rest of what is known of such a gang stays; of these, what is not there goes.
 _SAID_OF_INVALID = ("phase", "reason", "conditions", "decision", "ready", "podsSummary", "resourcesStatus")
@@ -82,7 +85,7 @@ class Teller:
         self._rests: dict[What, float] = {}
         self._writing: dict[What, Order] = {}
         # What was not taken: how often, when it is found anew, and for whom.
-        self._failures: dict[What, int] = {}
+        self._failures: dict[What, tuple[int, float]] = {}
         self._again: dict[What, tuple[float, Order]] = {}
 
     def __len__(self) -> int:
@@ -200,19 +203,28 @@ class Teller:
         except ApiError as error:
             named = "/".join(part for part in what[1] if part)
             self._log.warning("a word could not be written", what=what[0], about=named, error=error.message)
-            failures = self._failures[what] = self._failures.get(what, 0) + 1
-            at_s = self._clock.now_s() + min(_AFTER_ERROR_S * 2 ** min(failures - 1, 10), _LONGEST_S)
+            failures = self._failures.get(what, (0, 0.0))[0] + 1
+            at_s = self._clock.now_s() + doubled_s(_AFTER_ERROR_S, failures - 1, _LONGEST_S)
             self._rests[what], self._again[what] = at_s, (at_s, told.order)
+            self._failures[what] = failures, at_s
+            self._forget_failures()
             # Other writers may have found nothing to do meanwhile.
             self._there.set()
             return
         self._failures.pop(what, None)
 
+    def _forget_failures(self) -> None:
+        """Those of what is told no more: it may be gone, and nobody says so."""
+        if len(self._failures) <= 2 * len(self._again) + _MOST_FORGOTTEN:
+            return
+        long_ago_s = self._clock.now_s() - _LONGEST_S
+        self._failures = {what: (times, at_s) for what, (times, at_s) in self._failures.items() if at_s > long_ago_s}
+
     def _next(self) -> tuple[What | None, float]:
         """The first that may be written now, else how long to wait for one."""
         now_s = self._clock.now_s()
         self._find_anew(now_s)
-        if len(self._rests) > 2 * len(self._waiting) + 1000:
+        if len(self._rests) > 2 * len(self._waiting) + _MOST_FORGOTTEN:
             self._rests = {what: at_s for what, at_s in self._rests.items() if at_s > now_s}
         soonest_s = min((at_s for at_s, _ in self._again.values()), default=now_s + _AGAIN_S)
         for what in self._waiting:

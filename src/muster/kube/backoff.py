@@ -5,6 +5,11 @@ after success.
 from collections.abc import Callable
 
 
+def doubled_s(first_s: float, times: int, longest_s: float) -> float:
+    """The wait after `first_s` was doubled so many times; for whatever number of times."""
+    return min(first_s * 2.0 ** min(times, 60), longest_s)
+
+
 class Backoff:
     """Doubling waits between `first_s` and `cap_s`, each shortened by up to half at random."""
 
@@ -21,7 +26,7 @@ class Backoff:
 
     def next_s(self, at_least_s: float | None = None) -> float:
         """The wait after one more failure. What the server asked for is the least, however long."""
-        wait_s = min(self._cap_s, self._first_s * 2.0 ** min(self._failures, 60))
+        wait_s = doubled_s(self._first_s, self._failures, self._cap_s)
         self._failures += 1
         wait_s *= 0.5 + 0.5 * self._jitter()
         if at_least_s is None:

@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 from muster.api.cluster import PodCondition
+from muster.controllers import telling
 from muster.decisions.orders import BindOrder, Orders, SignalOrder
 from muster.decisions.signals import ACCEPTED, Signal
 from unit.controllers.playground import Server, now_s, running, until
@@ -75,6 +76,24 @@ async def test_a_word_that_was_not_taken_is_said_again_when_it_is_still_true():
         since_s = now_s()
         await asyncio.sleep(600)
     assert written(server, "podgroups", "g", since_s) == []
+
+
+@played
+async def test_nothing_is_kept_of_words_that_were_not_taken_once_they_are_about_nobody(monkeypatch):
+    """They come, can't be told anything, and go: for years."""
+    monkeypatch.setattr(telling, "_MOST_FORGOTTEN", 3)
+    server = Server()
+    server.play(nodes(1))
+    server.fail("patch", plural="podgroups", times=10_000, says=refusal(500))
+    async with running(server) as process:
+        for number in range(20):
+            server.play(gang(f"g{number}", 2))
+            await asyncio.sleep(10)
+            server.remove("podgroups", f"g{number}")
+            for pod in (0, 1):
+                server.remove("pods", f"g{number}-{pod}")
+            await asyncio.sleep(90)
+        assert 0 < len(process.loop.teller._failures) <= 5
 
 
 @played

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from muster.kube.backoff import Backoff
+from muster.kube.backoff import Backoff, doubled_s
 from muster.kube.clock import SystemClock, micro_time, within
 from unit.kube.playing import VirtualClock, virtually
 
@@ -61,6 +61,11 @@ def test_the_clock_of_the_machine():
     assert clock.now_s() >= first
     assert micro_time(clock.wall()).endswith("Z")
     asyncio.run(clock.sleep(0.0))
+
+
+def test_a_wait_stays_the_longest_however_often_it_was_doubled():
+    """Somebody's webhook refuses for days."""
+    assert [doubled_s(0.1, times, 30.0) for times in (0, 1, 2, 8, 9, 1024, 10**6)] == [0.1, 0.2, 0.4, 25.6] + [30.0] * 3
 
 
 def test_waits_double_up_to_the_cap_and_are_never_shorter_than_half():

@@ -73,6 +73,13 @@ def base_units(resource: str, amount: Amount) -> int:
     return milli(amount) if resource == "cpu" else whole(amount)
 
 
+def held_units(resource: str, amount: Amount) -> int:
+    """What somebody has of `resource`, in its base unit: a part of a unit is nobody's."""
+    unit = 10**6 if resource == "cpu" else _NANOS
+    nanos = parse(amount)
+    return _scaled(nanos - nanos % unit if nanos > 0 else nanos, unit)
+
+
 def _scaled(nanos: int, unit: int) -> int:
     units = -(-nanos // unit) if nanos >= 0 else nanos // unit
     return max(INT64_MIN, min(INT64_MAX, units))

@@ -3,14 +3,14 @@
 The judge shares with muster what a tree and a quantity mean, and nothing that decides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from muster.api.cluster import BUILT_IN_PRIORITIES
 from muster.api.duration import parse_ns
 from muster.api.kinds import POD_GROUP, read_object
 from muster.api.podgroup import PodGroup
-from muster.api.quantity import base_units
+from muster.api.quantity import base_units, held_units
 from muster.api.tree import NONE, Constraint, Tree
 from muster.api.validation.context import Context
 from muster.api.validation.podgroup import check
@@ -175,11 +175,11 @@ def _stated(resources: Document | None) -> Amounts:
     return {**_amounts(resources.get("limits") or {}), **_amounts(resources.get("requests") or {})}
 
 
-def _amounts(stated: Document) -> Amounts:
+def _amounts(stated: Document, units: Callable[[str, Any], int] = base_units) -> Amounts:
     found = {}
     for name, amount in stated.items():
         try:
-            found[name] = base_units(name, amount)
+            found[name] = units(name, amount)
         except BadObject:
             continue
     return found
@@ -197,7 +197,8 @@ def node_of(document: Document) -> Node:
     if spec.get("unschedulable"):
         taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
     ready = [one.get("status") == "True" for one in status.get("conditions") or () if one.get("type") == "Ready"]
-    has = {"pods": _PODS_OF_A_NODE, **_amounts(status.get("allocatable") or status.get("capacity") or {})}
+    stated = status.get("allocatable") or status.get("capacity") or {}
+    has = {"pods": _PODS_OF_A_NODE, **_amounts(stated, held_units)}
     return Node(metadata["name"], metadata.get("labels") or {}, tuple(taints), all(ready), has)
 
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup
-from muster.api.quantity import base_units
+from muster.api.quantity import base_units, held_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
@@ -328,7 +328,7 @@ def allocatable_of(node: Node) -> dict[str, int]:
     amounts = {PODS: _DEFAULT_PODS}
     for resource, amount in stated.items():
         try:
-            amounts[resource] = max(0, min(base_units(resource, amount), LARGEST))
+            amounts[resource] = max(0, min(held_units(resource, amount), LARGEST))
         except BadObject:
             amounts[resource] = 0
     return amounts

@@ -108,3 +108,18 @@ def test_saturates(text: str, milli: int, whole: int) -> None:
 def test_base_units(resource: str, amount: str | int, units: int) -> None:
     """Cpu is counted in thousandths, everything else in whole units."""
     assert quantity.base_units(resource, amount) == units
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "units"),
+    [
+        ("cpu", "1.5", 1500),
+        ("cpu", "100u", 0),
+        ("nvidia.com/gpu", "1500m", 1),
+        ("pods", 0.5, 0),
+        ("memory", "-0.5", -1),
+    ],
+)
+def test_what_somebody_has_is_rounded_down(resource: str, amount: str | float, units: int) -> None:
+    """Half a device carries nobody."""
+    assert quantity.held_units(resource, amount) == units

@@ -117,6 +117,7 @@ def test_one_bad_amount_costs_one_pod():
     facts = world.members["default", "g"]
     assert {key[1]: bool(one.problem) for key, one in facts.items()} == {"bad": True, "good": False}
     assert allocatable_of(node(cpu="4", memory="much")) == {"cpu": 4000, "memory": 0, "pods": 110}
+    assert allocatable_of(node(cpu="0.5", gpu="1500m")) == {"cpu": 500, "gpu": 1, "pods": 110}
 
 
 def test_shapes_tell_what_matters_and_nothing_else():

@@ -148,6 +148,9 @@ class Scheduler:
         elif struct is Queue:
             told = _told_in(raw, _ToldQueue(status=QueueStatus())).status
             self.world.apply(Queue(metadata=metadata, status=told), deleted=deleted, error=why)
+        elif deleted:
+            for one in [one for one in self._known(struct) if key_of(one.metadata) == key_of(metadata)]:
+                self._take(one, deleted=True)
         facts = self.world.pods.get(key_of(metadata)) if struct is Pod else None
         return not deleted and (facts is None or facts.ours)
 

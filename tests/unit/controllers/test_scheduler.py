@@ -115,6 +115,15 @@ def test_who_could_not_be_read_is_not_gone(scheduler):
     assert found == [("Accepted", "False"), ("Scheduled", "False")]
 
 
+def test_who_went_is_gone_although_it_could_not_be_read(scheduler):
+    node = scheduler.world.nodes["n"]
+    scheduler.unread(Node, node.metadata, "status is no mapping")
+    assert scheduler.world.nodes
+    scheduler.unread(Node, node.metadata, "status is no mapping", deleted=True)
+    assert not scheduler.world.nodes
+    assert scheduler.cycle(ns(0)).binds == ()
+
+
 @pytest.mark.parametrize(
     ("raw", "ours"),
     [(b'{"spec": {"schedulerName": "kai-scheduler"}}', True), (b'{"spec": {"schedulerName": "x"}}', False)],

@@ -8,6 +8,7 @@ import pytest
 from muster.errors import UsageError
 from muster.sim.drawing import story_of
 from muster.sim.loading import NEVER_S, check, load, parse, takes, write
+from muster.sim.play import play
 from muster.sim.scenario import BadScenario, Expected
 from muster.sim.story import STRIKES, Does, Point
 
@@ -65,7 +66,14 @@ def test_a_story_that_is_written_is_the_same_when_read(seed):
         (b"claim: c", b"claim: c\nprocesses: 99", "99 processes"),
         (b"claim: c", b"claim: c\nhistory: {h: {created: 1}}", "history of h, which"),
         (b'{"0": 4.5}', b"{0: 4.5}", "not text"),
-        (b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: behind}", b"text", "no object"),
+        (
+            b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: behind}",
+            b"text",
+            "document 2: is not a Kubernetes object",
+        ),
+        (b"kind: ConfigMap", b"claim: b", "document 2: kind is missing"),
+        (b"gang: {minMember: 2}", b"gang: {minMembr: 2}", "workloads.g.gang: minMembr is not a known field"),
+        (b"gang: {minMember: 2}", b'gang: {minMember: "2"}', "workloads.g.gang: minMember must be a whole number"),
         (b"gang: {minMember: 2}", b"gang: {minMember: 2}}", "not YAML"),
     ],
 )
@@ -74,6 +82,60 @@ def test_what_is_wrong_is_said(right, wrong, words):
         parse(STORY.replace(right, wrong), "story.yaml")
     assert words in found.value.message
     assert "story.yaml" in found.value.message
+
+
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{}]}}"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("documents: [{a: b}]", "documents[0]: apiVersion is missing"),
+        ("documents: [{apiVersion: v1, kind: 5}]", "documents[0]: kind is missing or not text"),
+        ("documents: [{apiVersion: v1, kind: Pod}]", "documents[0]: metadata is missing"),
+        ("documents: [{apiVersion: v1, kind: Node, metadata: 5}]", "documents[0]: metadata is missing or no mapping"),
+        ("documents: [{apiVersion: v1, kind: Node, metadata: {name: 5}}]", "documents[0]: metadata.name is missing"),
+        ("documents: [{apiVersion: v1, kind: Pod, metadata: {name: p}}]", "documents[0]: spec is missing"),
+        (f"documents: [{POD.replace('[{}]', '4')}]", "documents[0]: spec.containers is missing or no list"),
+        (f"documents: [{POD.replace('{}', '{resources: 5}')}]", "spec.containers[0].resources must be a mapping"),
+        (f"documents: [{POD.replace('name: p', 'name: p, ownerReferences: [3]')}]", "ownerReferences must be a list"),
+        (f"documents: [{POD.replace('name: p', 'name: p, creationTimestamp: soon')}]", '"soon" is no time'),
+        (f"documents: [{POD.replace('name: p', 'name: p, namespace: 5')}]", "metadata.namespace must be text"),
+        ("documents: [{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: p}}]", "spec is missing"),
+        ("documents: [{apiVersion: v1, kind: Node, metadata: {name: n}, status: 7}]", "status must be a mapping"),
+        ("documents: [{apiVersion: v1, kind: List, items: [1]}]", "documents[0]: a List is no object"),
+        (
+            "documents: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: "
+            "podgroups.scheduling.run.ai}}]",
+            "podgroups.scheduling.run.ai is there already",
+        ),
+        ("pods: [{name: p, spec: {containers: 4}}]", "pods[0]: spec.containers is missing or no list"),
+        ("pods: [{name: p, age: 3600}]", "$.pods[0].age"),
+        ("pods: [{name: p, started: 100000000000000}]", "$.pods[0].started"),
+        ("pods: [{name: p, count: -3}]", "$.pods[0].count"),
+        ("gangs: {g: {minMembr: 1}}", "gangs.g: minMembr is not a known field"),
+        ("gangs: {g: {subGroups: [5]}}\nhistory: {g: {core: [x]}}", "gangs.g: subGroups[0] must be a mapping"),
+        ("steps: [{apply: {documents: [{a: b}]}}]", "steps[0].apply.documents[0]: apiVersion is missing"),
+        ("happens: [{at: 1, apply: {documents: [{a: b}]}}]", "happens[0].apply.documents[0]: apiVersion is missing"),
+        ("happens: [{at: 1, workloads: {w: {gang: {size: 1}}}}]", "happens[0].workloads.w.gang: size is not a known"),
+        ("happens: [{at: 1, delete: [customresourcedefinition/x]}]", "happens[0].delete[0]: the kinds of the cluster"),
+        ("happens: [{at: 1, change: {customresourcedefinition/x: {}}}]", "the kinds of the cluster stay as they are"),
+    ],
+)
+def test_an_object_that_nobody_could_play_is_told_when_the_story_is_read(line, words):
+    with pytest.raises(BadScenario) as found:
+        parse(f"claim: c\n{line}\n".encode(), "story.yaml")
+    assert words in found.value.message
+    assert found.value.message.startswith("story.yaml: ")
+    assert found.value.hint
+
+
+def test_nothing_where_a_list_or_a_mapping_may_be_is_none_of_them():
+    pod = POD.replace("[{}]", "[{resources: null}]").replace("name: p", "name: p, ownerReferences: null, labels: null")
+    node = "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {conditions: null, allocatable: null}}"
+    change = "happens: [{at: 1, change: {podgroup/g: {spec: null}}}]"
+    data = f"claim: c\nworkloads: {{g: {{gang: {{}}}}}}\ndocuments: [{node}, {pod}]\n{change}\nlasts: 2"
+    assert play(parse(data.encode())).counts["events"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from muster.errors import UnreadableInput, UsageError
 from muster.sim.objects import Objects
 from muster.sim.scenario import BadScenario, Expected, Step
 from muster.sim.story import STRIKES, Fault, Story
+from muster.sim.vetting import vet_happening, vet_object, vet_objects, vet_workloads
 
 # What is played at most: a story is small.
 # A pod of a scenario that is told to go takes so long, unless a step says that it is gone.
@@ -43,8 +44,8 @@ def parse(data: bytes, name: str = "story") -> Story:
         story = msgspec.convert(header, Story, str_keys=True)
     except msgspec.ValidationError as error:
         raise BadScenario(f"{name}: {error}", "docs/simulation.md has the keys of a story") from None
-    if not all(isinstance(one.value, dict) for one in documents[1:]):
-        raise BadScenario(f"{name}: a document behind the story is no object", "write Kubernetes objects there")
+    for one in documents[1:]:
+        vet_object(one.value, f"{name}: document {one.number}")
     story = msgspec.structs.replace(story, documents=[*story.documents, *(one.value for one in documents[1:])])
     check(story, name)
     return story
@@ -72,6 +73,23 @@ def check(story: Story, name: str = "story") -> None:
         strangers = sorted(set(objects.history) - set(objects.gangs))
         if strangers:
             raise BadScenario(f"{name}: history of {', '.join(strangers)}, which are not among the gangs beside it")
+    vet_objects(story, f"{name}: ")
+    vet_workloads(story.workloads, f"{name}: ")
+    for number, step in enumerate(story.steps):
+        vet_objects(step.apply, f"{name}: steps[{number}].apply.")
+    for number, one in enumerate(story.happens):
+        vet_happening(one, f"{name}: happens[{number}]")
+    _check_amounts(story, name, applied)
+    for number, one in enumerate(story.happens):
+        if one.at > story.lasts:
+            after = f"happens[{number}].at: {one.at:g} is after the end of the story (lasts: {story.lasts:g})"
+            raise BadScenario(f"{name}: {after}", f"write lasts: {one.at:g}, or more")
+    for number, fault in enumerate(story.faults):
+        _check_fault(fault, f"{name}: faults[{number}]")
+
+
+def _check_amounts(story: Story, name: str, applied: list[Objects]) -> None:
+    """No more than can be played. Raises BadScenario."""
     workloads = [*story.workloads.values(), *(one for some in story.happens for one in some.workloads.values())]
     nodes = sum(one.count or 1 for objects in applied for one in objects.nodes)
     pods = sum(one.count or 1 for objects in applied for one in objects.pods)
@@ -85,12 +103,6 @@ def check(story: Story, name: str = "story") -> None:
     ):
         if found > most:
             raise BadScenario(f"{name}: {found:,} {what} are more than the {most:,.0f} that can be played")
-    for number, one in enumerate(story.happens):
-        if one.at > story.lasts:
-            after = f"happens[{number}].at: {one.at:g} is after the end of the story (lasts: {story.lasts:g})"
-            raise BadScenario(f"{name}: {after}", f"write lasts: {one.at:g}, or more")
-    for number, fault in enumerate(story.faults):
-        _check_fault(fault, f"{name}: faults[{number}]")
 
 
 def _check_fault(fault: Fault, where: str) -> None:

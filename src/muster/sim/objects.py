@@ -1,7 +1,7 @@
 """The short forms of scenario files: nodes, queues, gangs and pods in a few words, and the objects they stand for."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,6 +13,12 @@ LEVELS = ("zone", "block", "rack")
 SOME_TIME = "2026-01-01T00:00:00Z"
 # Second 0 of every story; what has an `age` is older.
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
+
+
+# A second of the story, or before it; how many of something; and how old, within the hour before it.
+Second = Annotated[int, msgspec.Meta(ge=-(10**9), le=10**9)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Age = Annotated[int, msgspec.Meta(ge=0, lt=3600)]
 
 
 def at(second: float) -> str:
@@ -28,7 +34,7 @@ class Nodes(Entry, frozen=True, kw_only=True):
     """`count` equal nodes `name-0`, `name-1`, … (or one node `name`)."""
 
     name: str
-    count: int | None = None
+    count: Count | None = None
     zone: str | None = None
     block: str | None = None
     rack: str | None = None
@@ -70,7 +76,7 @@ class Pods(Entry, frozen=True, kw_only=True):
     sub_group: str = ""
     name: str = ""
     namespace: str = ""
-    count: int | None = None
+    count: Count | None = None
     after: int = 0
     gpus: int = 1
     cpus: int = 0
@@ -78,8 +84,8 @@ class Pods(Entry, frozen=True, kw_only=True):
     phase: str = ""
     terminating: bool = False
     gated: bool = False
-    age: int | None = None
-    started: int | None = None
+    age: Age | None = None
+    started: Second | None = None
     controlled: bool = True
     spec: Document = {}
     labels: dict[str, str] = {}
@@ -143,7 +149,7 @@ class QueueEntry(Resource, frozen=True, kw_only=True):
     preempt_min_runtime: str | None = None
     reclaim_min_runtime: str | None = None
     allowed_namespaces: list[str] | None = None
-    created: int | None = None
+    created: Second | None = None
 
     def manifest(self, name: str) -> Document:
         """The Queue object."""
@@ -199,11 +205,11 @@ class History(Entry, frozen=True, kw_only=True):
     satisfied, with the minimum of the spec, unless they are stale.
     """
 
-    created: int | None = None
-    started: int | None = None
-    waits: int | None = None
+    created: Second | None = None
+    started: Second | None = None
+    waits: Second | None = None
     core: list[str] | None = None
-    stale: dict[str, int] = {}
+    stale: dict[str, Second] = {}
 
     def onto(self, group: Document) -> Document:
         """The PodGroup with its history."""

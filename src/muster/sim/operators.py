@@ -143,7 +143,7 @@ class Operators:
                 gang.is_stirred = True
             elif gang is not None:
                 # Whoever has to make it again makes it as it was last.
-                gang.spec = change.document["spec"]
+                gang.spec = change.document.get("spec") or {}
 
     def act(self) -> None:
         """Everybody whose workload has changed looks after it."""

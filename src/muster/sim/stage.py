@@ -191,9 +191,9 @@ def accepted(document: Document) -> Document:
     unset = ("creationTimestamp", "deletionTimestamp")
     metadata = {key: value for key, value in document["metadata"].items() if key not in unset}
     found = {**document, "metadata": metadata}
-    if document["kind"] == "Node" and "status" in document:
-        ready = [{"reason": "Story", "message": "", **one} for one in document["status"].get("conditions", [])]
-        amounts = document["status"].get("allocatable", {})
+    if document["kind"] == "Node" and document.get("status"):
+        ready = [{"reason": "Story", "message": "", **one} for one in document["status"].get("conditions") or []]
+        amounts = document["status"].get("allocatable") or {}
         found["status"] = {"capacity": amounts, **document["status"], "conditions": ready}
     if document["kind"] == "PodDisruptionBudget" and not {"minAvailable", "maxUnavailable"} & set(document["spec"]):
         # Who counts budgets would find that none may go: as many as its status says.
@@ -218,13 +218,13 @@ def told(document: Document) -> Document:
 def _owned(metadata: Document) -> Document:
     """A pod of a scenario has a controller that nobody has made; a server that looks for it must not miss it."""
     owners = [
-        {**one, **NOBODY} if one.get("uid") == one.get("name") else one for one in metadata.get("ownerReferences", [])
+        {**one, **NOBODY} if one.get("uid") == one.get("name") else one for one in metadata.get("ownerReferences") or []
     ]
     return {**metadata, "ownerReferences": owners} if owners else metadata
 
 
 def _container(number: int, container: Document) -> Document:
-    asked = container.get("resources", {}).get("requests", {})
+    asked = (container.get("resources") or {}).get("requests") or {}
     limits = {resource: amount for resource, amount in asked.items() if resource == GPU}
     resources = {"requests": asked, "limits": limits}
     return {"name": f"c{number}", "image": "none", **container, "resources": resources}

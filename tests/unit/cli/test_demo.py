@@ -116,6 +116,13 @@ def test_what_takes_a_time_that_can_be_set_is_for_the_simulation(text, says):
         ("chapters: [{title: t, acts: [{claims: [{says: s, kep: [g]}]}]}]", "kep"),
         ("chapters: [{title: t, acts: []}]\n---\nkind: Pod\n", "more than one document"),
         ("chapters: [{title: t, acts: [{}, {expect: {bindings: 1}}]}]", "chapters[0].acts[1].expect would not"),
+        ("chapters: [{title: t, acts: [{apply: {documents: [{a: b}]}}]}]", "acts[0].apply.documents[0]: apiVersion is"),
+        (
+            "chapters: [{title: t, acts: [{operates: [{workload: {a: b}, pods: []}]}]}]",
+            "workload: apiVersion",
+        ),
+        ("claim: a\nworkloads: {g: {gang: {minMembr: 1}}}", "workloads.g.gang: minMembr is not a known field"),
+        ("claim: a\nnodes: []\n---\nclaim: b\n", "document 2: apiVersion is missing"),
         ("chapters: [{title: t, acts: []}]\nends: {bindings: 1}\n", "ends beside chapters"),
         ("chapters: [{title: t, acts: []}]\nhappens: [{at: 1}]\n", "happens beside chapters"),
         ("chapters: [{title: t, acts: []}]\nsteps: [{}]\n", "steps beside chapters"),

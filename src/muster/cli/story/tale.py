@@ -21,6 +21,7 @@ from muster.sim.loading import check, parse
 from muster.sim.objects import Document, Entry, Objects, Pods
 from muster.sim.scenario import BadScenario, Expected
 from muster.sim.story import Happening, Story
+from muster.sim.vetting import vet_happening, vet_object
 
 BUILT_IN = "demo.yaml"
 _PLACE = re.compile(r"\$\(([a-z0-9./-]+)/([a-z0-9-]+)\)")
@@ -132,6 +133,9 @@ def _check_chapters(tale: Tale, name: str) -> None:
         if getattr(tale, word) != getattr(Tale(), word):
             raise BadScenario(f"{name}: {word} beside chapters would not be looked at", "write acts, and their claims")
     for where, act in _acts(tale):
+        vet_happening(act, f"{name}: {where}")
+        for number, one in enumerate(act.operates):
+            vet_object(one.workload, f"{name}: {where}.operates[{number}].workload")
         if act.expect != _NOTHING:
             raise BadScenario(f"{name}: {where}.expect would not be looked at", "write claims: [{says: …, expect: …}]")
 

@@ -1,5 +1,6 @@
 """Files become stories, and what is wrong with one is said; a scenario is played in as many takes as it needs."""
 
+import re
 from typing import get_args
 
 import msgspec
@@ -128,6 +129,32 @@ def test_an_object_that_nobody_could_play_is_told_when_the_story_is_read(line, w
     assert words in found.value.message
     assert found.value.message.startswith("story.yaml: ")
     assert found.value.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("happens: [{at: 1, crash: [7]}]", "happens[0].crash: there is no process 7"),
+        ("happens: [{at: 1, stop: [-1]}]", "happens[0].stop: there is no process -1"),
+        (
+            'processes: 2\nhappens: [{at: 1, start: [1]}, {at: 1, pause: {"2": 4}}]',
+            "happens[1].pause: there",
+        ),
+        ('happens: [{at: 1, jump: {"1": 4}}]', "happens[0].jump: there is no process 1"),
+        ("faults: [{point: bind, does: lose, process: 4}]", "faults[0].process: there is no process 4"),
+    ],
+)
+def test_a_file_with_a_claim_names_only_processes_that_there_are(line, words):
+    with pytest.raises(BadScenario, match=re.escape(words)):
+        parse(f"claim: c\n{line}\n".encode(), "story.yaml")
+    assert parse(f"why: a seed\n{line}\n".encode())
+
+
+def test_a_file_with_a_claim_cuts_only_watches_of_kinds_that_there_are():
+    line = "lasts: 2\nhappens: [{at: 1, cut: [pods]}, {at: 1, cut: [nosuch]}]"
+    with pytest.raises(BadScenario, match=re.escape("happens[1].cut: no kind has the plural nosuch")):
+        play(parse(f"claim: c\n{line}".encode()))
+    assert play(parse(line.encode())).counts["requests"]
 
 
 def test_nothing_where_a_list_or_a_mapping_may_be_is_none_of_them():

@@ -317,3 +317,39 @@ def test_the_same_story_is_the_same_to_the_last_byte():
         return [one for kind in ("pods", "nodes", "configmaps") for one in town.server.core.store.list(kind).items]
 
     assert story() == story()
+
+
+# Workloads that no API server takes.
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "words"),
+    [
+        ("a", {"gang": {"minMember": "4"}, "pods": {"": 1}}, "the story.workloads.a: PodGroup.*minMember"),
+        ("BAD NAME", gang(), "the story.workloads.BAD NAME: .*RFC 1123"),
+        ("a", gang(namespace="No Where"), "the story.workloads.a.namespace: .*RFC 1123"),
+        ("a", gang(spec={"containers": 5}), "the story.workloads.a: .*spec.containers"),
+        ("a", {"pods": {"": 1}, "spec": {"containers": 5}}, "the story.workloads.a: .*spec.containers"),
+        ("a", {"gang": {"minMember": 1}, "pods": {"x": 2}}, 'workloads.a.pods: there is no leaf "x"'),
+        ("a", {"pods": {"x": 2}}, 'workloads.a.pods: there is no leaf "x"'),
+        ("a", {**tree(), "pods": {"": 2}}, 'workloads.a.pods: there is no leaf ""'),
+    ],
+)
+def test_a_workload_that_no_server_takes_or_whose_leaf_is_not_there_is_an_error(name, workload, words):
+    with pytest.raises(BadScenario, match=words):
+        Town(nodes=NODES, workloads={name: workload})
+    Town(nodes=NODES, workloads={name: workload}, strict=False)
+
+
+def test_a_leaf_that_is_not_there_can_not_be_scaled():
+    town = Town(nodes=NODES, workloads={"a": gang(), "t": tree()})
+    town.happen(scale={"t": {"x": 2}})
+    for name, leaf in (("a", "x"), ("t", "z"), ("t", "")):
+        with pytest.raises(BadScenario, match=rf'scale.{name}: there is no leaf "{leaf}"'):
+            town.happen(scale={name: {leaf: 3}})
+
+
+def test_what_is_refused_later_names_the_workload_where_it_came():
+    town = Town(nodes=NODES)
+    with pytest.raises(BadScenario, match=r"happens.*workloads.b: Pod"):
+        town.happen(workloads={"b": gang(spec={"containers": []})})

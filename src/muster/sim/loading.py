@@ -86,6 +86,22 @@ def check(story: Story, name: str = "story") -> None:
             raise BadScenario(f"{name}: {after}", f"write lasts: {one.at:g}, or more")
     for number, fault in enumerate(story.faults):
         _check_fault(fault, f"{name}: faults[{number}]")
+    if story.claim:
+        _check_processes(story, name)
+
+
+def _check_processes(story: Story, name: str) -> None:
+    """A file with a claim names only processes that there are. Raises BadScenario."""
+    named = [(f"faults[{row}].process", one.process) for row, one in enumerate(story.faults) if one.process is not None]
+    for row, happening in enumerate(story.happens):
+        for word in ("crash", "stop", "start", "pause", "jump"):
+            named += [(f"happens[{row}].{word}", number) for number in getattr(happening, word)]
+    for where, number in named:
+        if not 0 <= number < story.processes:
+            hint = "there is only process 0" if story.processes == 1 else f"they are 0 to {story.processes - 1}"
+            raise BadScenario(
+                f"{name}: {where}: there is no process {number}", f"{hint} (processes: {story.processes})"
+            )
 
 
 def _check_amounts(story: Story, name: str, applied: list[Objects]) -> None:

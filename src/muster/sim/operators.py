@@ -15,13 +15,18 @@ from muster.embedded.store import DELETED, Change, Key
 from muster.sim.objects import GPU, GROUP, Document
 from muster.sim.stage import MERGE, sender
 from muster.sim.story import Workload
+from muster.sim.vetting import leaves_of
 
 OURS = "kai-scheduler"
 GROUPS = "podgroups.scheduling.run.ai"
 # Who was told no asks again so much later.
 AGAIN_S = 1.0
+# The request itself is wrong, and stays wrong: nobody need ask again.
+_WRONG = (400, 422)
 Later = Callable[[float, Callable[[], None]], None]
 Say = Callable[[str], None]
+# Of a workload: what is wrong with it.
+Fault = Callable[[str, str], None]
 
 
 @dataclass
@@ -58,10 +63,13 @@ class _Gang:
 
 
 class Operators:
-    """All of them. `changed` is told of each change in the store, and `act` does what is to be done about it."""
+    """All of them. `changed` is told of each change in the store, and `act` does what is to be done about it.
 
-    def __init__(self, server: Server, later: Later, say: Say) -> None:
-        self._server, self._later, self._say = server, later, say
+    `fault` hears of a workload that no API server takes, and may raise.
+    """
+
+    def __init__(self, server: Server, later: Later, say: Say, fault: Fault) -> None:
+        self._server, self._later, self._say, self._fault = server, later, say, fault
         self._send = sender(server, "operator")
         self._gangs: dict[str, _Gang] = {}
         self._jobs: dict[str, Workload] = {}
@@ -89,19 +97,24 @@ class Operators:
         if known is not None:
             gang.slots, gang.pods, gang.owner = known.slots, known.pods, known.owner
             path = f"{_groups(workload)}/{name}"
-            self._ask("PATCH", path, {"spec": workload.gang}, MERGE)
+            self._ask(name, "PATCH", path, {"spec": workload.gang}, MERGE)
         self._gangs[name] = gang
         self._by_group[workload.namespace, name] = gang
         if gang.owner:
             self._by_owner[gang.owner] = gang
         self._look_after(gang)
 
+    def leaves(self, name: str) -> set[str]:
+        """Under which names there can be pods of a workload, or are."""
+        gang = self._gangs.get(name)
+        return {""} if gang is None else leaves_of(gang.spec) | set(gang.wanted)
+
     def scale(self, name: str, counts: dict[str, int]) -> None:
         """So many pods per leaf from now on."""
         gang = self._gangs.get(name)
         if gang is None:
             path = f"/apis/batch/v1/namespaces/{self._jobs[name].namespace}/jobs/{name}"
-            self._ask("PATCH", path, {"spec": {"parallelism": sum(counts.values())}}, MERGE)
+            self._ask(name, "PATCH", path, {"spec": {"parallelism": sum(counts.values())}}, MERGE)
             return
         gang.wanted |= counts
         gang.is_stirred = True
@@ -112,12 +125,12 @@ class Operators:
         body = {"propagationPolicy": "Background"}
         if name in self._jobs:
             space = self._jobs.pop(name).namespace
-            self._ask("DELETE", f"/apis/batch/v1/namespaces/{space}/jobs/{name}", body)
+            self._ask(name, "DELETE", f"/apis/batch/v1/namespaces/{space}/jobs/{name}", body)
             return
         gang = self._gangs.pop(name)
         self._by_owner.pop(gang.owner, None)
         del self._by_group[gang.workload.namespace, name]
-        self._ask("DELETE", f"/api/v1/namespaces/{gang.workload.namespace}/configmaps/{name}", body)
+        self._ask(name, "DELETE", f"/api/v1/namespaces/{gang.workload.namespace}/configmaps/{name}", body)
 
     def calm(self) -> None:
         """From now on nobody is made in the place of one that failed by itself, or that would go on for ever."""
@@ -229,6 +242,8 @@ class Operators:
         if answer["message"] != gang.refused:
             gang.refused = answer["message"]
             self._say(f"the operator of {gang.name} is refused: {gang.refused}")
+            if code in _WRONG:
+                self._fault(gang.name, gang.refused)
         self._rest(gang, AGAIN_S)
         return None
 
@@ -243,12 +258,14 @@ class Operators:
 
     def _take_job(self, name: str, workload: Workload) -> None:
         self._jobs[name] = workload
-        self._ask("POST", f"/apis/batch/v1/namespaces/{workload.namespace}/jobs", _job(name, workload))
+        self._ask(name, "POST", f"/apis/batch/v1/namespaces/{workload.namespace}/jobs", _job(name, workload))
 
-    def _ask(self, method: str, path: str, body: Any, content_type: str = "application/json") -> None:
+    def _ask(self, name: str, method: str, path: str, body: Any, content_type: str = "application/json") -> None:
         code, answer = self._send(method, path, body, content_type)
         if code >= 300:
             self._say(f"refused: {answer['message']}")
+        if code in _WRONG:
+            self._fault(name, answer["message"])
 
 
 def _groups(workload: Workload) -> str:

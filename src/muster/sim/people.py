@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
+from muster.api.documents import shown
 from muster.api.kinds import CORE_KINDS, OUR_KINDS
 from muster.embedded.kinds import Resource
 from muster.embedded.mirror import MERGE
@@ -22,6 +23,7 @@ from muster.sim.outages import Outages
 from muster.sim.scenario import BadScenario
 from muster.sim.story import Happening, Story, Workload
 from muster.sim.successors import Successors
+from muster.sim.vetting import leaves_of
 
 SPACE = "default"
 _DONE = ("Succeeded", "Failed")
@@ -51,10 +53,12 @@ class People:
         self._stage = stage.on(server)
         self._send = stage.sender(server)
         self._kubelet = stage.sender(server, "kubelet")
-        self._operators = Operators(server, later, say)
+        self._operators = Operators(server, later, say, self._wrong)
         self._outages = Outages(server, later, story.lost_after)
         self._successors = Successors(server)
         self._path = ""
+        # Where in the file each workload stands that has come.
+        self._places: dict[str, str] = {}
         self.close = server.core.store.subscribe(self._changed)
 
     # The contract with those who play a story.
@@ -113,6 +117,11 @@ class People:
             raise BadScenario(f"{self._path}{'.' if where else ''}{where}: {what}")
         self._say(f"{where}: {what}" if where else what)
 
+    def _wrong(self, name: str, what: str) -> None:
+        """No API server takes a workload as it is; the timeline has it already."""
+        if self._strict:
+            raise BadScenario(f"{self._places[name]}: {what}", "no API server takes it so: mend the workload")
+
     def _apply(self, objects: Objects) -> None:
         for document in stage.in_order(objects.all()):
             kind, metadata = document["kind"], document["metadata"]
@@ -141,13 +150,27 @@ class People:
 
     def _take(self, workloads: dict[str, Workload]) -> None:
         for name, workload in workloads.items():
-            self._ensure(workload.namespace)
+            self._places[name] = f"{self._path}.workloads.{name}"
+            try:
+                self._ensure(workload.namespace)
+            except stage.NotTaken as error:
+                self._fault(f"workloads.{name}.namespace", error.message)
+            leaves = {""} if workload.gang is None else leaves_of(workload.gang)
+            self._check_leaves(workload.pods, leaves, f"workloads.{name}.pods")
             self._operators.take(name, workload)
+
+    def _check_leaves(self, counts: dict[str, int], leaves: set[str], where: str) -> None:
+        strangers = sorted(set(counts) - leaves)
+        if strangers and self._strict:
+            hint = f"there is: {', '.join(map(shown, sorted(leaves)))}"
+            raise BadScenario(f"{self._path}.{where}: there is no leaf {shown(strangers[0])}", hint)
 
     def _ensure(self, space: str) -> None:
         if self._server.core.store.get(Key("namespaces", "", space)) is None:
             document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
-            self._send("POST", "/api/v1/namespaces", document)
+            code, answer = self._send("POST", "/api/v1/namespaces", document)
+            if code >= 300:
+                raise stage.NotTaken(answer["message"])
 
     def _delete(self, pattern: str, where: str) -> None:
         kind, _, wanted = pattern.partition("/")
@@ -179,6 +202,7 @@ class People:
     def _scale(self, scale: dict[str, dict[str, int]]) -> None:
         for name, counts in scale.items():
             if name in self._operators:
+                self._check_leaves(counts, self._operators.leaves(name), f"scale.{name}")
                 self._say(f"scale {name} to {', '.join(f'{leaf or name} {n}' for leaf, n in counts.items())}")
                 self._operators.scale(name, counts)
             else:

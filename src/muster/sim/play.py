@@ -31,7 +31,7 @@ from muster.sim.objects import BEGIN
 from muster.sim.people import People
 from muster.sim.processes import LEASE_NAMESPACE, Player
 from muster.sim.rest import at_rest
-from muster.sim.scenario import Expected
+from muster.sim.scenario import BadScenario, Expected
 from muster.sim.stage import sender
 from muster.sim.steps import Steps
 from muster.sim.story import Happening, Story
@@ -224,6 +224,7 @@ class Play:
         for number, seconds in one.jump.items():
             self._to([number], operator.methodcaller("jump", seconds))
         if one.cut:
+            self._check_plurals(one)
             self._cut(one.cut)
         if one.compact:
             self.trace.say("server", "forgets its history")
@@ -237,6 +238,16 @@ class Play:
         for number in numbers:
             if number < len(self.players):
                 do(self.players[number])
+
+    def _check_plurals(self, one: Happening) -> None:
+        """In a file with a claim whoever names what is not there is told so."""
+        known = {"*", *(kind.plural for kind in self.server.core.kinds)}
+        strangers = [plural for plural in one.cut if plural not in known]
+        if strangers and self.story.claim:
+            where = f"happens[{self.story.happens.index(one)}].cut"
+            raise BadScenario(
+                f"{where}: no kind has the plural {strangers[0]}", 'write one such as pods, or "*" for all'
+            )
 
     def _cut(self, plurals: list[str], broken: bool = False) -> None:
         self.trace.say("server", f"ends watches: {', '.join(plurals)}")

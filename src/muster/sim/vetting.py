@@ -64,6 +64,12 @@ def vet_gang(spec: Document, where: str) -> None:
         raise BadScenario(f"{where}: {_said(problem).removeprefix('spec.')}", problem.hint)
 
 
+def leaves_of(spec: Document) -> set[str]:
+    """The names under which pods are in a gang; "" alone when it has no SubGroups."""
+    below = spec.get("subGroups") or spec.get("subgroups") or []
+    return {one["name"] for one in below} - {one.get("parent") for one in below} if below else {""}
+
+
 def _with(spec: Document, history: History | None = None) -> Document:
     group: Document = {"apiVersion": GROUP, "kind": POD_GROUP.name, "metadata": {"name": "any"}, "spec": spec}
     return group if history is None else history.onto(group)

@@ -185,9 +185,11 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
             ready.append(answering.check)
         if options.status is not None:
             await serving.status(stack, options.status, [Check("cycle", observed.stuck)], ready)
+        # Who greets has all that was asked for.
+        address = await _show(stack, observed, config, options, log) if options.page is not None else ""
         place.greet()
-        if options.page is not None:
-            await _show(stack, observed, config, options, log)
+        if address:
+            say(f"The page: {address}")
         connection = place.client.connection
         where = {"server": connection.server, "context": connection.context}
         log.info("scheduling", **where, version=__version__, identity=process.identity)
@@ -198,8 +200,8 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
         return code
 
 
-async def _show(stack: AsyncExitStack, observed: Observed, config: Config, options: Options, log: Log) -> None:
-    """The page, until the stack unwinds. Its address has a token in it: it is printed, and never logged."""
+async def _show(stack: AsyncExitStack, observed: Observed, config: Config, options: Options, log: Log) -> str:
+    """The page, until the stack unwinds. Its address has a token in it: it is for printing, and never logged."""
     assert options.page is not None
     connection = observed.client.connection
     by_rights = connection.in_pod or config.page.sign_in == "cluster"
@@ -213,9 +215,9 @@ async def _show(stack: AsyncExitStack, observed: Observed, config: Config, optio
             raise
         # Nobody asked for it.
         log.warning("the page is not served", error=error.message)
-        return
-    say(f"The page: {address}")
+        return ""
     log.info("the page is served", address=address.partition("#")[0])
+    return address
 
 
 def _obey_signals(stop: asyncio.Event, log: Log) -> None:

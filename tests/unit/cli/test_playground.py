@@ -100,6 +100,18 @@ def test_a_port_of_somebody_else_is_told(muster, tmp_path):
     assert "--port" in done.err
 
 
+def test_who_can_not_serve_the_page_says_nothing_but_that(muster, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        page = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = muster("run", "--embedded", "--kubeconfig", tmp_path / "k", "--page", page)
+    assert done.code == 2
+    assert page in done.err or "in use" in done.err
+    assert "A cluster of its own" not in done.err + done.out
+    assert "The page" not in done.out
+
+
 def test_a_file_of_somebody_else_is_not_taken_for_a_cluster(muster, tmp_path):
     text = tmp_path / "text"
     text.write_text("a letter\n")

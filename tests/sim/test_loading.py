@@ -54,6 +54,7 @@ def test_a_story_that_is_written_is_the_same_when_read(seed):
         (b"at: 3", b"at: 121", "happens[0].at: 121 is after the end of the story (lasts: 120)"),
         (b"claim: c", b"claim: c\nlasts: -1", "at `$.lasts`"),
         (b"claim: c", b"claim: c\nlatency: -1", "at `$.latency`"),
+        (b"claim: c", b"claim: c\nlatency: 1000", "1,000.0 seconds of latency are more than the 1 that can be played"),
         (b"nth: 1", b"nth: 0", "Expected `int` >= 1 - at `$.faults[0].nth`"),
         (b"nth: 1", b"chance: 7", "Expected `float` <= 1.0 - at `$.faults[0].chance`"),
         (b"nth: 1", b"chance: -1", "at `$.faults[0].chance`"),

@@ -121,6 +121,10 @@ POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{}]}
         ("happens: [{at: 1, apply: {documents: [{a: b}]}}]", "happens[0].apply.documents[0]: apiVersion is missing"),
         ("happens: [{at: 1, workloads: {w: {gang: {size: 1}}}}]", "happens[0].workloads.w.gang: size is not a known"),
         ("happens: [{at: 1, delete: [customresourcedefinition/x]}]", "happens[0].delete[0]: the kinds of the cluster"),
+        (
+            "happens: [{at: 1, change: {podgroup/g: {spec: {minMembr: 1}}}}]",
+            "change.podgroup/g: spec.minMembr is not a",
+        ),
         ("happens: [{at: 1, change: {customresourcedefinition/x: {}}}]", "the kinds of the cluster stay as they are"),
     ],
 )

@@ -14,6 +14,8 @@ from muster.sim.objects import GROUP, Document, History, Objects
 from muster.sim.scenario import BadScenario
 from muster.sim.story import Happening, Workload
 
+# What is said of a field that a strict reading does not know.
+_UNKNOWN_FIELD = "is not a known field"
 _DEFINITION = "CustomResourceDefinition"
 _OURS = {f"{kind.plural}.{kind.group}" for kind in OUR_KINDS}
 # What of an object is read before an API server has seen it.
@@ -56,6 +58,17 @@ def vet_happening(one: Happening, where: str) -> None:
         if pattern.partition("/")[0].lower() == _DEFINITION.lower():
             hint = "name objects of a kind, such as podgroup/*"
             raise BadScenario(f"{where}.{word}: the kinds of the cluster stay as they are in a story", hint)
+    for pattern, patch in one.change.items():
+        _vet_patch(pattern, patch, f"{where}.change.{pattern}")
+
+
+def _vet_patch(pattern: str, patch: Document, where: str) -> None:
+    """A patch of an object of ours has no field that nobody knows; the rest of it is for the server to refuse."""
+    for kind in OUR_KINDS:
+        if kind.name.lower() == pattern.partition("/")[0].lower():
+            for problem in read_object({"metadata": {"name": "any"}, "spec": patch.get("spec")}, kind)[1]:
+                if problem.message == _UNKNOWN_FIELD:
+                    raise BadScenario(f"{where}: {_said(problem)}", problem.hint)
 
 
 def vet_gang(spec: Document, where: str) -> None:

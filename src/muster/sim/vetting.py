@@ -9,13 +9,11 @@ from typing import Any
 from msgspec import structs
 
 from muster.api.documents import Problem, shown
-from muster.api.kinds import OUR_KINDS, POD_GROUP, Unknown, kind_of, read_object
+from muster.api.kinds import OUR_KINDS, POD_GROUP, Unknown, kind_of, read_core, read_object
 from muster.sim.objects import GROUP, Document, History, Objects
 from muster.sim.scenario import BadScenario
 from muster.sim.story import Happening, Workload
 
-# What is said of a field that a strict reading does not know.
-_UNKNOWN_FIELD = "is not a known field"
 _DEFINITION = "CustomResourceDefinition"
 _OURS = {f"{kind.plural}.{kind.group}" for kind in OUR_KINDS}
 # What of an object is read before an API server has seen it.
@@ -66,8 +64,10 @@ def _vet_patch(pattern: str, patch: Document, where: str) -> None:
     """A patch of an object of ours has no field that nobody knows; the rest of it is for the server to refuse."""
     for kind in OUR_KINDS:
         if kind.name.lower() == pattern.partition("/")[0].lower():
-            for problem in read_object({"metadata": {"name": "any"}, "spec": patch.get("spec")}, kind)[1]:
-                if problem.message == _UNKNOWN_FIELD:
+            whole = {"metadata": {"name": "any"}, "spec": patch.get("spec")}
+            lenient = read_object(whole, kind, strict=False)[1]
+            for problem in read_object(whole, kind)[1]:
+                if problem not in lenient:
                     raise BadScenario(f"{where}: {_said(problem)}", problem.hint)
 
 
@@ -102,8 +102,8 @@ def _problems(value: Any) -> Iterator[Problem]:
     yield from _shape(value)
     if not isinstance(kind, Unknown):
         # Whether an amount of a pod can be read is for muster to see: one that can't costs only itself.
-        problems = read_object(value, kind)[1]
-        yield from (one for one in problems if kind.ours or one.message.startswith("must be "))
+        read = read_object if kind.ours else read_core
+        yield from read(value, kind)[1]
     if value["kind"] == _DEFINITION and value["metadata"]["name"] in _OURS:
         yield Problem(
             "", f"{value['metadata']['name']} is there already, and stays as it is in a story", "leave it out"

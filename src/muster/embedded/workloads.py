@@ -32,6 +32,8 @@ class Workloads:
         self._owned: dict[str, dict[Place, Document]] = {}
         self._owners: dict[str, tuple[Mirror, Place]] = {}
         self._again: dict[str, None] = {}
+        # Pods without a controller, by the StatefulSet that their name would be of.
+        self._orphans: dict[Place, dict[Place, Document]] = {}
 
     def close(self) -> None:
         """Follow the server no longer."""
@@ -65,7 +67,7 @@ class Workloads:
                 if mirror is self._jobs:
                     self._job(one, pods, now)
                 else:
-                    self._set(one, pods)
+                    self._set(one, pods + self._adopted(one))
         changed = {moved.place for moved in self._budgets.look()}
         for place, budget in list(self._budgets.objects.items()):
             if place in changed or place[0] in spaces:
@@ -83,7 +85,23 @@ class Workloads:
                     self._owned[uid][moved.place] = pod
                 elif not self._owned[uid]:
                     del self._owned[uid]
-        return found
+        return found | self._orphan(moved)
+
+    def _orphan(self, moved: Moved) -> dict[str, None]:
+        """Keep a pod that has no controller where a StatefulSet looks for it; which one may want it."""
+        space, name = moved.place
+        parent, _, ordinal = name.rpartition("-")
+        if not parent or not ordinal.isdecimal():
+            return {}
+        kept = self._orphans.setdefault((space, parent), {})
+        kept.pop(moved.place, None)
+        if moved.now is not None and not controller_uid(moved.now):
+            kept[moved.place] = moved.now
+            wanting = self._sets.objects.get((space, parent))
+            return {wanting["metadata"]["uid"]: None} if wanting is not None else {}
+        if not kept:
+            del self._orphans[space, parent]
+        return {}
 
     def _follow(self, mirror: Mirror, moved: Moved) -> dict[str, None]:
         """Take in a controller of pods; who it is, if it is there."""
@@ -177,6 +195,23 @@ class Workloads:
             if not parallel:
                 break
         self._write("/apis/apps/v1", "statefulsets", owner, _set_status(owner, pods))
+
+    def _adopted(self, owner: Document) -> list[Document]:
+        """Take over the pods that have the labels and the name of a replica and belong to nobody."""
+        metadata, found = owner["metadata"], []
+        matches = selector(owner["spec"].get("selector"))
+        for place, pod in (self._orphans.get((metadata["namespace"], metadata["name"])) or {}).items():
+            if _leaving(pod) or not matches(pod):
+                continue
+            references = [*(pod["metadata"].get("ownerReferences") or ()), owner_of(owner)]
+            body = {"metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": references}}
+            path = f"/api/v1/namespaces/{place[0]}/pods/{place[1]}"
+            status, taken = self.caller.send("PATCH", path, body, MERGE)
+            if status == 200:
+                found.append(taken)
+            else:
+                self._again[metadata["uid"]] = None
+        return found
 
     # Budgets.
 

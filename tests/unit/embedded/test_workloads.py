@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.workloads import _ranges
-from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, stateful_set
+from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, pod, stateful_set
 
 
 @pytest.fixture
@@ -145,3 +145,48 @@ def test_a_budget_may_be_a_share(cluster: Cluster, spec: dict[str, Any], desired
     cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": {**spec, "selector": {"matchLabels": {"set": "s"}}}})
     cluster.bind_all()
     assert cluster("GET", f"{BUDGETS}/b")["status"]["desiredHealthy"] == desired
+
+
+def test_a_stateful_set_takes_over_the_pods_that_another_of_its_name_left_behind(cluster: Cluster) -> None:
+    cluster.create(SETS, stateful_set("s", 2))
+    for _ in range(2):
+        cluster.bind_all()
+    before = {name: one["metadata"]["uid"] for name, one in cluster.pods().items()}
+    assert cluster("DELETE", f"{SETS}/s", {"propagationPolicy": "Orphan"})["_code"] == 200
+    assert not any("ownerReferences" in one["metadata"] for one in cluster.pods().values())
+    new = cluster.create(SETS, stateful_set("s", 2))
+    cluster.after(0)
+    cluster.after(0)
+    assert {name: one["metadata"]["uid"] for name, one in cluster.pods().items()} == before
+    for one in cluster.pods().values():
+        (owner,) = one["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (new["metadata"]["uid"], True)
+    assert cluster("GET", f"{SETS}/s")["status"]["readyReplicas"] == 2
+
+
+def test_a_stateful_set_takes_over_only_what_has_its_labels_and_no_controller(cluster: Cluster) -> None:
+    other = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "u", "controller": True}
+    for name, labels, owners in (
+        ("s-0", {"set": "t"}, []),
+        ("s-1", {"set": "s"}, [other]),
+        ("s-2", {"set": "s"}, [{**other, "controller": False}]),
+        ("s-x", {"set": "s"}, []),
+    ):
+        body = pod(name)
+        body["metadata"] |= {"labels": labels, "ownerReferences": owners}
+        cluster.create(PODS, body)
+    cluster.create(SETS, stateful_set("s", 3, podManagementPolicy="Parallel"))
+    cluster.after(0)
+    owners = {name: one["metadata"].get("ownerReferences") or [] for name, one in cluster.pods().items()}
+    assert {name: [one["kind"] for one in each] for name, each in owners.items()} == {
+        "s-0": [],
+        "s-1": ["Other"],
+        "s-2": ["Other", "StatefulSet"],
+        "s-x": [],
+    }
+    # One that loses its controller, or gets the labels, is taken over then.
+    cluster("PATCH", f"{PODS}/s-0", {"metadata": {"labels": {"set": "s"}}}, MERGE)
+    cluster("PATCH", f"{PODS}/s-1", {"metadata": {"ownerReferences": None}}, MERGE)
+    cluster.after(0)
+    found = cluster.pods()
+    assert [found[name]["metadata"]["ownerReferences"][0]["kind"] for name in ("s-0", "s-1")] == ["StatefulSet"] * 2

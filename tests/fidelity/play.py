@@ -169,7 +169,10 @@ class Sameness:
         text = re.sub(r"(Too large resource version: \d+, current: )\d+", r"\1version", text)
         # Where etcd keeps it; what was sent, as Go prints it.
         text = re.sub(r"StorageError: .*AdditionalErrorMsg: ", "", text)
-        text = re.sub(r'Invalid value: ".*": strict decoding', "Invalid value: strict decoding", text)
+        words = "strict decoding|converting|no kind|Object 'Kind'"
+        text = re.sub(rf'Invalid value: ".*": ({words})', r"Invalid value: \1", text)
+        # How a time, or a field of the wrong type, is refused: in words of Go, and in ours.
+        text = re.sub(r"(cannot be handled as a \w+: )(parsing time|json: cannot unmarshal) .*", r"\1unreadable", text)
         text = re.sub(r"(continue key is not valid).*", r"\1", text)
         text = re.sub(r"(Object 'Kind' is missing).*", r"\1", text)
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1", text)

@@ -1,6 +1,6 @@
 """All stories."""
 
-from fidelity import changes, custom, objects, pods, strict
+from fidelity import changes, custom, objects, pods, refused, strict
 from fidelity.play import Story
 
 STORIES: tuple[Story, ...] = (
@@ -9,6 +9,7 @@ STORIES: tuple[Story, ...] = (
     *pods.STORIES,
     *custom.STORIES,
     *strict.STORIES,
+    *refused.STORIES,
 )
 BY_NAME = {story.name: story for story in STORIES}
 assert len(BY_NAME) == len(STORIES), "two stories have one name"

@@ -50,8 +50,9 @@ class Resource:
     upsert: bool = False
     custom: bool = False
     list_kind: str = ""
-    # For custom kinds: the columns of `kubectl get`, and the version in which objects are kept.
+    # For custom kinds: the columns of `kubectl get`, what may be selected, the version in which objects are kept.
     columns: tuple[Document, ...] = ()
+    selectable: tuple[str, ...] = ()
     storage_version: str = ""
     # Whether it is the only version of its kind.
     only: bool = True
@@ -269,6 +270,7 @@ def custom(definition: Document, checks: Mapping[str, Check]) -> list[Resource]:
                 custom=True,
                 list_kind=names.get("listKind") or f"{kind}List",
                 columns=tuple(version.get("additionalPrinterColumns") or _AGE),
+                selectable=tuple(one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()),
                 storage_version=storage,
                 only=len(spec["versions"]) == 1,
                 deprecation=_deprecation(spec, version) if version.get("deprecated") else "",

@@ -84,7 +84,7 @@ def match_of(request: Request, resource: Resource, name: str = "") -> Match | No
         found.append(selectors.labels(request.query["labelSelector"]))
     if request.query.get("fieldSelector"):
         # Events have other names in their newer group; documents are asked as they are stored.
-        found.append(selectors.fields(request.query["fieldSelector"], resource.qualified))
+        found.append(selectors.fields(request.query["fieldSelector"], resource.qualified, resource.selectable))
     if name:
         found.append(lambda document: document["metadata"]["name"] == name)
     if not found:

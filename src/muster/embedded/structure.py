@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from muster.embedded.exchange import bad_request, denied, required, unsupported, wrong
+from muster.embedded.exchange import bad_request, denied, duplicate, required, unsupported, wrong
 from muster.embedded.patterns import Unreadable, pattern
 from muster.embedded.refusals import Cause
 
@@ -73,7 +73,52 @@ def definition_causes(spec: Document) -> list[Cause]:
         path = "spec.validation" if shared else f"spec.versions[{row}].schema"
         if schema is not None:
             found += _causes(schema, f"{path}.openAPIV3Schema")
+    return found + _selectable_causes(versions, schemas)
+
+
+_MOST_SELECTABLE = 8
+_SELECTABLE = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
+
+
+def _selectable_causes(versions: list[Document], schemas: list[Any]) -> list[Cause]:
+    """What is wrong with the fields that may be selected by."""
+    fields = [one.get("selectableFields") or [] for one in versions]
+    shared = bool(fields) and all(one == fields[0] for one in fields)
+    found = []
+    for row, listed in enumerate(fields[:1] if shared else fields):
+        path = "spec.selectableFields" if shared else f"spec.versions[{row}].selectableFields"
+        taken: set[str] = set()
+        for place, one in enumerate(listed):
+            cause = _unselectable(one.get("jsonPath") or "", f"{path}[{place}].jsonPath", schemas[row] or {}, taken)
+            found += [cause] if cause else []
+        if len(taken) > _MOST_SELECTABLE:
+            said = f"Too many: {len(taken)}: must have at most {_MOST_SELECTABLE} items"
+            found.append(Cause("FieldValueTooMany", said, path))
     return found
+
+
+def _unselectable(text: str, path: str, schema: Document, taken: set[str]) -> Cause | None:
+    """Why nobody can select by a field; those by which one can are taken once."""
+    if not text:
+        return required(path)
+    if not text.startswith("."):
+        first = text.split(".", maxsplit=1)[0]
+        return wrong(path, text, f"is an invalid path: expected [ or . but got: {first}")
+    if "[" in text:
+        return wrong(path, text, "is an invalid path: array notation is not allowed")
+    for name in text[1:].split("."):
+        below = (schema.get("properties") or {}).get(name)
+        if below is None:
+            return wrong(path, text, "is an invalid path: does not refer to a valid field")
+        schema = below
+    if schema.get("type") not in ("string", "boolean", "integer"):
+        return wrong(path, text, _SELECTABLE)
+    if text in taken:
+        return duplicate(path, text)
+    taken.add(text)
+    return None
 
 
 def _causes(schema: Document, path: str) -> Iterator[Cause]:

@@ -4,15 +4,24 @@ from typing import Any
 
 from fidelity.custom import definition
 from fidelity.making import (
+    BUDGETS,
     DEFINITIONS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    PODS,
     get,
     named,
+    patch,
+    pod,
     post,
     quietly,
+    template,
 )
 from fidelity.play import Story
 
 _THINGS = "/apis/{ns}.example.com/v1/namespaces/{ns}/things"
+_NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/{ns}/events"
 _WATCH = "watch=true&timeoutSeconds=1"
 
 
@@ -31,6 +40,22 @@ def _many(count: int) -> dict[str, Any]:
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
     return definition(schema=schema, selectableFields=[{"jsonPath": f".spec.{name}"} for name in fields])
 
+
+def _budget(name: str, **spec: Any) -> dict[str, Any]:
+    return {**named(name), "spec": {"selector": {"matchLabels": {"a": "b"}}, **spec}}
+
+
+def _job(name: str, labels: dict[str, str], **spec: Any) -> dict[str, Any]:
+    return {**named(name), "spec": {"template": template(labels, restartPolicy="Never"), **spec}}
+
+
+def _event(name: str, **more: Any) -> dict[str, Any]:
+    about = {"kind": "Pod", "name": "p", "namespace": "{ns}"}
+    return {**named(name), "regarding": about, **more}
+
+
+_WHO = {"action": "Doing", "reason": "Because", "type": "Normal", "reportingController": "a.b/c"}
+_WHEN = "2026-01-02T03:04:05.000006Z"
 
 STORIES: tuple[Story, ...] = (
     Story(
@@ -64,6 +89,67 @@ STORIES: tuple[Story, ...] = (
             post(DEFINITIONS, _selectable("")),
             post(DEFINITIONS, _many(9)),
             post(f"{DEFINITIONS}?dryRun=All", _many(8)),
+        ),
+    ),
+    Story(
+        "times-that-are-none",
+        (
+            post(LEASES, {**named("l"), "spec": {"renewTime": "yesterday"}}),
+            post(LEASES, {**named("l"), "spec": {"renewTime": "2026-01-02T03:04:05Z"}}),
+            post(LEASES, {**named("m"), "spec": {"acquireTime": "2026-01-02T03:04:05.1+02:00"}}),
+            post(LEASES, {**named("n"), "spec": {"acquireTime": "2026-01-02"}}),
+            post(LEASES, {**named("o"), "spec": {"acquireTime": "2026-13-02T03:04:05.000000Z"}}),
+            post(LEASES, {**named("p"), "spec": {"acquireTime": "2026-01-02T03:04:05.000000+02:00"}}),
+            post(LEASES, {**named("q"), "spec": {"acquireTime": None, "renewTime": ""}}),
+            post(PODS, {**pod("p"), "status": {"startTime": "today"}}),
+        ),
+    ),
+    Story(
+        "budgets-above-all",
+        (
+            post(BUDGETS, _budget("b", minAvailable="120%")),
+            post(BUDGETS, _budget("b", maxUnavailable="101%")),
+            post(BUDGETS, _budget("b", maxUnavailable="100%")),
+        ),
+    ),
+    Story(
+        "selectors-of-jobs",
+        (
+            post(JOBS, _job("j", {"a": "b"}, selector={"matchLabels": {"a": "b"}})),
+            post(JOBS, _job("k", {"a": "b"}, selector={"matchLabels": {"a": "b"}}, manualSelector=True)),
+            post(JOBS, _job("l", {"a": "b"}, selector={"matchLabels": {"a": "c"}}, manualSelector=True)),
+            post(JOBS, _job("m", {"a": "b"}, manualSelector=True)),
+            post(JOBS, _job("n", {})),
+            post(JOBS, _job("p", {"a": "b"})),
+            post(JOBS, {**named("q"), "spec": {"template": {"spec": template({}, restartPolicy="Never")["spec"]}}}),
+            post(JOBS, _job("r", {"a": "b"}, selector={"matchLabels": {"a": "c"}})),
+            post(JOBS, _job("s", {"a": "b"}, selector={}, manualSelector=True)),
+            post(JOBS, {**_job("o", {"a": "b"}), "metadata": {"name": "o", "labels": {"c": "d"}}}),
+        ),
+    ),
+    Story(
+        "deadlines-of-pods",
+        (
+            post(PODS, pod("p", {"activeDeadlineSeconds": 0})),
+            *quietly(post(PODS, pod("p", {"activeDeadlineSeconds": 10})), post(PODS, pod("q"))),
+            patch(f"{PODS}/p", {"spec": {"activeDeadlineSeconds": 11}}),
+            patch(f"{PODS}/p", {"spec": {"activeDeadlineSeconds": None}}),
+            patch(f"{PODS}/p", {"spec": {"activeDeadlineSeconds": 0}}),
+            patch(f"{PODS}/p", {"spec": {"activeDeadlineSeconds": 9}}),
+            patch(f"{PODS}/q", {"spec": {"activeDeadlineSeconds": 0}}),
+            patch(f"{PODS}/q", {"spec": {"activeDeadlineSeconds": 5}}),
+        ),
+    ),
+    Story(
+        "newer-events",
+        (
+            post(_NEW_EVENTS, _event("e")),
+            post(_NEW_EVENTS, _event("e", eventTime=_WHEN)),
+            post(_NEW_EVENTS, _event("e", eventTime=_WHEN, **_WHO)),
+            post(_NEW_EVENTS, _event("e", eventTime=_WHEN, reportingInstance="i", **_WHO | {"type": "Bad"})),
+            post(_NEW_EVENTS, _event("e", eventTime=_WHEN, reportingInstance="i", **_WHO)),
+            post(_NEW_EVENTS, _event("f", eventTime=_WHEN, reportingInstance="i", deprecatedCount=1, **_WHO)),
+            post(EVENTS, {**named("g"), "involvedObject": _event("g")["regarding"], "eventTime": _WHEN}),
         ),
     ),
 )

@@ -194,8 +194,11 @@ def _new_job(job: Document) -> Document:
         inner["labels"] = labels
         template["metadata"] = inner
         spec["template"] = template
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-        if metadata.get("labels") and metadata["labels"] is before:
+        # What a client selects itself stays, so that it is refused.
+        given = spec.get("selector") or {}
+        own = {"batch.kubernetes.io/controller-uid": uid}
+        spec["selector"] = {**given, "matchLabels": {**(given.get("matchLabels") or {}), **own}}
+        if not metadata.get("labels") or metadata["labels"] is before:
             metadata = {**metadata, "labels": dict(labels)}
     return {**job, "metadata": metadata, "spec": spec, "status": {}}
 

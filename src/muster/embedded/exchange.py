@@ -203,9 +203,11 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> Said:
     """422 with all that is wrong."""
     texts = [str(cause) for cause in causes]
     said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    shown = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    message = f'{shown} "{name}" is invalid: {said}'
-    return Said(422, "Invalid", message, _details(resource, name, resource.kind), causes)
+    # Events are of the older group, whichever they were sent to.
+    group = "" if resource.plural == "events" and not resource.custom else resource.group
+    message = f'{resource.kind}{group and "."}{group} "{name}" is invalid: {said}'
+    details = {"name": name, "group": group, "kind": resource.kind}
+    return Said(422, "Invalid", message, {key: value for key, value in details.items() if value}, causes)
 
 
 def expired(message: str) -> Said:

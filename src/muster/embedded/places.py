@@ -141,6 +141,8 @@ def _form(schema: Document) -> Callable[[Any], Any] | None:
         return _quantity
     if name == "date-time":
         return _time
+    if name == "micro-time":
+        return _micro_time
     if name == "byte":
         return _bytes
     return None
@@ -160,6 +162,12 @@ def _time(text: str) -> str:
     if not validation.FORMATS["datetime"](found):
         raise Irregular
     return str(found)
+
+
+def _micro_time(text: str) -> str:
+    if not validation.FORMATS["microtime"](text):
+        raise Irregular
+    return typed.micro_time(text)
 
 
 def _bytes(text: str) -> str:

@@ -8,6 +8,7 @@ from muster.embedded.exchange import denied, duplicate, required, shown, too_lon
 from muster.embedded.naming import IMMUTABLE, LABEL_SAID, SUBDOMAIN_SAID, is_label, is_subdomain, label_causes
 from muster.embedded.nodes import node_causes
 from muster.embedded.objects import same_value
+from muster.embedded.occurrences import event_causes
 from muster.embedded.quantities import amount
 from muster.embedded.refusals import Cause
 from muster.embedded.selectors import selector
@@ -20,8 +21,10 @@ _POLICIES = ("Always", "OnFailure", "Never")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
-def causes(kind: str, new: Document, old: Document | None) -> list[Cause]:
+def causes(kind: str, new: Document, old: Document | None, group: str = "") -> list[Cause]:
     """What is wrong with a document of a built-in kind, apart from its metadata; `old` is what it would replace."""
+    if kind == "Event":
+        return event_causes(new, old, group)
     check = _BY_KIND.get(kind)
     return check(new, old) if check else []
 
@@ -49,7 +52,31 @@ def pod_spec_causes(spec: Document, path: str, policies: tuple[str, ...]) -> lis
         if gate.get("name") in gates:
             found.append(duplicate(f"{path}.schedulingGates[{row}]", gate.get("name")))
         gates.add(gate.get("name") or "")
-    return found + _toleration_causes(spec, path)
+    return found + _toleration_causes(spec, path) + _deadline_causes(spec, path)
+
+
+_LONGEST = 2**31 - 1
+
+
+def _deadline_causes(spec: Document, path: str) -> list[Cause]:
+    value = spec.get("activeDeadlineSeconds")
+    if value is None or 1 <= value <= _LONGEST:
+        return []
+    return [wrong(f"{path}.activeDeadlineSeconds", value, f"must be between 1 and {_LONGEST}, inclusive")]
+
+
+def _deadline_change(spec: Document, before: Document) -> list[Cause]:
+    """The deadline of a pod may come, and come nearer."""
+    path, value, had = (
+        "spec.activeDeadlineSeconds",
+        spec.get("activeDeadlineSeconds"),
+        before.get("activeDeadlineSeconds"),
+    )
+    if value is None and had is not None:
+        return [wrong(path, None, "must not update from a positive integer to nil value")]
+    if value is not None and had is not None and value > had:
+        return [wrong(path, value, "must be less than or equal to previous value")]
+    return _deadline_causes(spec, "spec")
 
 
 def _named(one: Document, path: str, taken: set[str]) -> list[Cause]:
@@ -156,6 +183,7 @@ def _pod_update(spec: Document, before: Document) -> list[Cause]:
     if any(one not in (spec.get("tolerations") or ()) for one in before.get("tolerations") or ()):
         said = "existing toleration can not be modified except its tolerationSeconds"
         found.append(denied("spec.tolerations", said))
+    found += _deadline_change(spec, before)
     free = {"tolerations", "activeDeadlineSeconds", "schedulingGates"}
     if gates:
         free |= {"nodeSelector", "affinity"}
@@ -203,12 +231,26 @@ def _not_negative(spec: Document, *names: str) -> list[Cause]:
     return [wrong(f"spec.{name}", one, said) for name, one in asked.items() if isinstance(one, int) and one < 0]
 
 
+def _job_selector_causes(job: Document) -> list[Cause]:
+    """What is wrong with the selector of a new Job, which is its own unless somebody else sees to it."""
+    spec, uid = job["spec"], job["metadata"].get("uid")
+    wanted, labels = spec.get("selector"), ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    found = [] if wanted is not None else [required("spec.selector")]
+    if not spec.get("manualSelector") and wanted != {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}:
+        found.append(wrong("spec.selector", wanted, "`selector` not auto-generated"))
+    if wanted is None or not selector(wanted)({"metadata": {"labels": labels}}):
+        said = "`selector` does not match template `labels`"
+        found.append(wrong("spec.template.metadata.labels", dict(sorted(labels.items())), said))
+    return found
+
+
 def _job(new: Document, old: Document | None) -> list[Cause]:
     spec = new.get("spec") or {}
     found = _not_negative(spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
     found += _not_negative(spec, "ttlSecondsAfterFinished")
     pod = (spec.get("template") or {}).get("spec") or {}
     if old is None:
+        found += _job_selector_causes(new)
         if pod.get("restartPolicy") in (None, "", "Always"):
             found += _template_causes(spec, ("Always", "OnFailure", "Never"))
             found.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
@@ -261,6 +303,10 @@ _PERCENT = (
 )
 
 
+def _is_over_all(digits: str) -> bool:
+    return len(digits) > 3 or int(digits or 0) > 100
+
+
 def _budget(new: Document, old: Document | None) -> list[Cause]:
     del old
     spec = new.get("spec") or {}
@@ -274,6 +320,8 @@ def _budget(new: Document, old: Document | None) -> list[Cause]:
             found.append(wrong(f"spec.{name}", value, "must be greater than or equal to 0"))
         if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
             found.append(wrong(f"spec.{name}", value, _PERCENT))
+        elif isinstance(value, str) and _is_over_all(value[:-1].lstrip("0")):
+            found.append(wrong(f"spec.{name}", value, "must not be greater than 100%"))
     return found
 
 
@@ -315,15 +363,6 @@ def _lease(new: Document, old: Document | None) -> list[Cause]:
 def _role_binding(new: Document, old: Document | None) -> list[Cause]:
     if old is not None and not same_value(new.get("roleRef"), old.get("roleRef")):
         return [wrong("roleRef", new.get("roleRef"), "cannot change roleRef")]
-    return []
-
-
-def _event(new: Document, old: Document | None) -> list[Cause]:
-    del old
-    about, name = new.get("involvedObject") or {}, (new.get("metadata") or {}).get("namespace")
-    space = about.get("namespace") or ""
-    if space != name and not (not space and name == "default"):
-        return [wrong("involvedObject.namespace", space, "does not match event.namespace")]
     return []
 
 
@@ -400,7 +439,6 @@ _BY_KIND: dict[str, Check] = {
     "Lease": _lease,
     "RoleBinding": _role_binding,
     "ClusterRoleBinding": _role_binding,
-    "Event": _event,
     "ConfigMap": _config_map,
     "Secret": _secret,
     "CustomResourceDefinition": _definition,

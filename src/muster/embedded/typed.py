@@ -56,6 +56,8 @@ def typed(value: Any, schema: Document) -> Any:
         return canonical(value)
     if schema.get("format") == "date-time" and isinstance(value, str):
         return _time(value)
+    if schema.get("format") == "micro-time" and isinstance(value, str):
+        return micro_time(value)
     if isinstance(value, dict):
         return _object(value, schema)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -90,7 +92,7 @@ def vanishes(key: str, value: Any, schema: Document, needed: Any) -> bool:
     if key in needed:
         return False
     if value == "":
-        return key not in _EMPTY
+        return key not in _EMPTY and schema.get("format") not in ("date-time", "micro-time")
     if value is False:
         return key in _FALSE
     if value == 0 and isinstance(value, int):
@@ -109,6 +111,19 @@ def _time(text: str) -> str:
     except ValueError:
         return text
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment.tzinfo else text
+
+
+def micro_time(text: str) -> str:
+    """A time in UTC, with its microseconds."""
+    if len(text) == 27 and text.endswith("Z"):
+        return text
+    if len(text) != 32:  # as many digits as there are, and an offset
+        return text
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.tzinfo else text
 
 
 def with_times(kind: str, document: Document) -> Document:

@@ -374,6 +374,11 @@ def _is_datetime(text: str) -> bool:
     return True
 
 
+def _is_micro_time(text: str) -> bool:
+    """A time with six digits after the point, neither more nor fewer."""
+    return re.search(r"[0-9]\.[0-9]{6}[^0-9]", text) is not None and _is_datetime(text)
+
+
 def _is_date(text: str) -> bool:
     try:
         return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and bool(date.fromisoformat(text))
@@ -412,6 +417,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "k8slongname": _matching(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"),
     "k8sshortname": _matching(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
     "quantity": is_quantity,  # built-in kinds have it: CRDs write a pattern
+    "microtime": _is_micro_time,
     "mac": _matching(r"([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}"),
     "uri": _matching(r"([A-Za-z][-+.A-Za-z0-9]*:\S+|/\S*)"),
     "uuid": _matching(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"),

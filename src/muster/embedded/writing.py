@@ -89,7 +89,7 @@ def _insert(
     found += (
         resource.schema.validate(document)
         if resource.custom
-        else causes(resource.kind, kept_as(document, resource), None)
+        else causes(resource.kind, kept_as(document, resource), None, resource.group)
     )
     if found:
         raise invalid(resource, name, found)
@@ -180,9 +180,10 @@ def put_in_place(
     found = update_causes(new, shown)
     if resource.custom:
         found += resource.schema.validate(new, shown)
+    elif target.subresource == "status":
+        found += status_causes(resource.kind, kept_as(new, resource), current)
     else:
-        check = status_causes if target.subresource == "status" else causes
-        found += check(resource.kind, kept_as(new, resource), current)
+        found += causes(resource.kind, kept_as(new, resource), current, resource.group)
     if found:
         raise invalid(resource, name, found)
     warnings += admit(core, Asked("UPDATE", target, new, shown, options.user, options.dry_run))

@@ -9,7 +9,9 @@ from fidelity.making import (
     EVENTS,
     JOBS,
     LEASES,
+    MAPS,
     PODS,
+    apply,
     get,
     named,
     patch,
@@ -150,6 +152,25 @@ STORIES: tuple[Story, ...] = (
             post(_NEW_EVENTS, _event("e", eventTime=_WHEN, reportingInstance="i", **_WHO)),
             post(_NEW_EVENTS, _event("f", eventTime=_WHEN, reportingInstance="i", deprecatedCount=1, **_WHO)),
             post(EVENTS, {**named("g"), "involvedObject": _event("g")["regarding"], "eventTime": _WHEN}),
+        ),
+    ),
+    Story(
+        "names-that-are-not-said",
+        (
+            apply(f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}),
+            apply(f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"a": "b"}}),
+            apply(f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", **named("m")}),
+            apply(f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}),
+            *quietly(post(DEFINITIONS, definition()), get(_THINGS, until=200)),
+            apply(f"{_THINGS}/a", {"apiVersion": "{ns}.example.com/v1", "kind": "Thing", "spec": {"size": 1}}),
+        ),
+    ),
+    Story(
+        "pages-at-a-version",
+        (
+            *quietly(post(MAPS, named("a")), post(MAPS, named("b")), get(f"{MAPS}?limit=1", save="page")),
+            get(f"{MAPS}?limit=1&continue=<<page:metadata.continue>>&resourceVersion=1"),
+            get(f"{MAPS}?limit=1&continue=<<page:metadata.continue>>&resourceVersion=0"),
         ),
     ),
 )

@@ -15,6 +15,8 @@ def revision_asked(core: Core, query: Mapping[str, str], limit: int) -> int:
     _check_options(_list_causes(query))
     if version in ("", "0"):
         return 0
+    if query.get("continue"):
+        raise bad_request("specifying resource version is not allowed when using continue")
     revision = version_of(version)
     check_not_too_large(core, revision)
     # Pages of a version that is named are of just this one, whether it is said or not.

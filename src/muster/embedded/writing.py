@@ -310,6 +310,8 @@ def _apply(core: Core, target: Target, value: Any, options: Options) -> Written:
     _undeclared(resource, value, name)
     wanted, warnings = take_in(resource, wanted, options)
     current = core.store.get(target.key)
+    if current is None and not metadata.get("name"):
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     shown = shown_as(current, resource) if current else None
     if current is None and target.subresource:
         raise not_found(resource, name)

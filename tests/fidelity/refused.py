@@ -173,4 +173,19 @@ STORIES: tuple[Story, ...] = (
             get(f"{MAPS}?limit=1&continue=<<page:metadata.continue>>&resourceVersion=0"),
         ),
     ),
+    Story(
+        "watches-that-do-not-begin",
+        (
+            get(
+                f"{MAPS}?{_WATCH}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+                "&allowWatchBookmarks=true&resourceVersion=999999999"
+            ),
+            get(
+                f"{MAPS}?{_WATCH}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+                "&allowWatchBookmarks=true&resourceVersion=x"
+            ),
+            get(f"{MAPS}?{_WATCH}&continue=abc"),
+            get(f"{MAPS}?{_WATCH}&continue=abc&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"),
+        ),
+    ),
 )

@@ -164,17 +164,34 @@ class Watch:
         self._headed = False
         self.bookmarks = request.query.get("allowWatchBookmarks", "").lower() in ("true", "1")
         self.timeout_s = float(_number(request, "timeoutSeconds")) or None
+        is_over = request.query.get("timeoutSeconds", "").startswith("-") and int(request.query["timeoutSeconds"]) < 0
         self.ended = False
         self._first: list[bytes] = []
+        self._is_too_early = False
         self._start(request)
         self._wake = wake
         self._unsubscribe = core.store.subscribe(self._changed)
+        if is_over:
+            self._first = []
+        if is_over or self._is_too_early:
+            self.close()
 
     def _start(self, request: Request) -> None:
         check_watch(request.query)
         version = request.query.get("resourceVersion", "")
         initial = request.query.get("sendInitialEvents", "").lower()
         self._revision = self._core.store.revision
+        if version not in ("", "0") and not is_number(version):
+            said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+            raise Said(500, "", f"resourceVersion: {said}")
+        if initial == "true" and version:
+            try:
+                check_not_too_large(self._core, int(version))
+            except Said as early:
+                # The stream has begun when the real one finds out.
+                self._is_too_early = True
+                self._first = [_line("ERROR", failure(early))]
+                return
         if initial == "true" or (version in ("", "0") and initial != "false"):
             items = self._core.store.list(self._target.resource.stored, self._space).items
             found = [one for one in items if self._matches is None or self._matches(one)]
@@ -182,12 +199,8 @@ class Watch:
             if initial == "true":
                 self._first.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
             return
-        if version in ("", "0"):
-            return
-        if not is_number(version):
-            said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-            raise Said(500, "", f"resourceVersion: {said}")
-        self._revision = int(version)
+        if version not in ("", "0"):
+            self._revision = int(version)
 
     def read(self, most: int = 0) -> list[bytes]:
         """The events since the last time; with `most`, those of so many changes, and the others the next time."""

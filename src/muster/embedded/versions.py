@@ -73,10 +73,11 @@ def _watch_causes(query: Mapping[str, str]) -> list[Cause]:
             found.append(denied(_MATCH, said))
         if match != NOT_OLDER:
             found.append(unsupported(_MATCH, match, (NOT_OLDER,)))
-        if query.get("continue"):
-            found.append(denied(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
     elif initial:
         found.append(denied(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if query.get("continue"):
+        # In these words, also when there is none.
+        found.append(denied(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
     return found
 
 

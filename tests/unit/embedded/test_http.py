@@ -282,3 +282,14 @@ def test_a_change_that_could_not_be_kept_is_a_line_of_the_log_that_names_the_cau
     (line,) = [json.loads(text) for text in lines.getvalue().splitlines()]
     assert line["message"] == "a change was not kept"
     assert "play.db: database or disk is full" in line["error"]
+
+
+def test_a_watch_whose_time_is_over_before_it_begins_ends_at_once() -> None:
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        async with session.post(MAPS, json={"metadata": {"name": "m"}}) as answer:
+            assert answer.status == 201
+        async with asyncio.timeout(5), session.get(f"{MAPS}?watch=1&timeoutSeconds=-1") as answer:
+            assert (answer.status, await answer.read()) == (200, b"")
+        assert serving.watches == 0
+
+    serve(test)

@@ -17,6 +17,7 @@ from fidelity.making import (
     patch,
     pod,
     post,
+    put,
     quietly,
     template,
 )
@@ -186,6 +187,19 @@ STORIES: tuple[Story, ...] = (
             ),
             get(f"{MAPS}?{_WATCH}&continue=abc"),
             get(f"{MAPS}?{_WATCH}&continue=abc&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"),
+        ),
+    ),
+    Story(
+        "patches-of-what-stays",
+        (
+            *quietly(post(MAPS, named("m"))),
+            patch(f"{MAPS}/m", {"metadata": {"uid": "abc"}}),
+            put(f"{MAPS}/m", {**named("m", uid="abc")}),
+            apply(f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", **named("m", uid="abc")}),
+            patch(f"{MAPS}/m", {"kind": "Secret"}),
+            patch(f"{MAPS}/m", {"apiVersion": "v2"}),
+            patch(f"{MAPS}/m", {"apiVersion": "apps/v1"}),
+            patch(f"{MAPS}/m", {"kind": None}),
         ),
     ),
 )

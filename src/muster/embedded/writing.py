@@ -1,5 +1,6 @@
 """Creating, replacing and patching: decoding, defaults, admission, validation, ownership of fields, the store."""
 
+import re
 from typing import Any
 
 from muster.embedded import applying, objects, patching
@@ -12,10 +13,11 @@ from muster.embedded.exchange import (
     exists,
     invalid,
     not_found,
+    wrong,
 )
 from muster.embedded.intake import check_frame, completed, fill_in, of_kind, parse, take_in
 from muster.embedded.kinds import Resource
-from muster.embedded.naming import finalizer_causes, metadata_causes, update_causes
+from muster.embedded.naming import IMMUTABLE, finalizer_causes, metadata_causes, update_causes
 from muster.embedded.nodes import status_causes
 from muster.embedded.places import copied
 from muster.embedded.refusals import Cause, Refused
@@ -261,16 +263,24 @@ def _patched(core: Core, target: Target, current: Document, new: Any, options: O
     space = (new.get("metadata") or {}).get("namespace") or ""
     if resource.namespaced and space != target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    new = of_kind(resource, new)
     try:
+        new = of_kind(resource, new)
         document, warnings = completed(resource, new, options, known)
     except Said as unknown:
-        _, found, words = unknown.message.partition("strict decoding error")
-        if not found:
+        words = re.search("(strict decoding error|converting|no kind|Object 'Kind' is missing).*", unknown.message)
+        if unknown.status != 400 or not words:
             raise
-        cause = Cause("FieldValueInvalid", f'Invalid value: "...": {found}{words}', "patch")
+        cause = Cause("FieldValueInvalid", f'Invalid value: "...": {words[0]}', "patch")
         raise Said(422, "Invalid", f' "" is invalid: {cause}', {}, [cause]) from unknown
+    _check_uid(target, current, document)
     return put_in_place(core, target, current, document, options, warnings, "Update")
+
+
+def _check_uid(target: Target, current: Document, new: Document) -> None:
+    """422 for a patch that changes the uid; who replaces an object means by it which one, and gets 409."""
+    uid = (new.get("metadata") or {}).get("uid")
+    if uid and uid != current["metadata"]["uid"]:
+        raise invalid(target.resource, target.name, [wrong("metadata.uid", uid, IMMUTABLE)])
 
 
 def _undeclared(resource: Resource, value: Document, name: str) -> None:
@@ -341,4 +351,5 @@ def _apply(core: Core, target: Target, value: Any, options: Options) -> Written:
         document = fill_in(resource, copied(new))
         return _insert(core, target, document, options, warnings, "Apply")
     document = fill_in(resource, copied(new))
+    _check_uid(target, current, document)
     return put_in_place(core, target, current, document, options, warnings, "Apply")

@@ -96,6 +96,12 @@ def options_of(request: Request) -> Options:
         raise bad_options("fieldValidation", said, f"{word}Options")
     if len(manager.encode()) > 128:
         raise bad_options("fieldManager", "Too long: may not be more than 128 bytes", f"{word}Options")
+    strange = next((place for place, one in enumerate(manager) if not one.isprintable()), None)
+    if strange is not None:
+        quoted = "".join(one if one.isprintable() else _escaped(one) for one in manager)
+        where = f"U+{ord(manager[strange]):04X} (at position {len(manager[:strange].encode())})"
+        said = f'Invalid value: "{quoted}": invalid character {where}'
+        raise bad_options("fieldManager", said, f"{word}Options")
     agent = request.headers.get("user-agent", "").partition("/")[0]
     return Options(
         dry_run=is_rehearsal(rehearsed(query), f"{word}Options"),
@@ -117,6 +123,12 @@ def is_rehearsal(said: Sequence[str], kind: str) -> bool:
         listed = json.dumps(said, separators=(",", ":"))
         raise bad_options("dryRun", f'Unsupported value: {listed}: supported values: "All"', kind)
     return bool(said)
+
+
+def _escaped(one: str) -> str:
+    """A character as Go quotes it."""
+    known = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+    return known.get(one) or (f"\\x{ord(one):02x}" if ord(one) < 128 else f"\\u{ord(one):04x}")
 
 
 def bad_options(field: str, message: str, kind: str = "PatchOptions") -> Said:

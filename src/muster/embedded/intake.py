@@ -124,6 +124,10 @@ def expect(resource: Resource, document: Any, api_version: str = "", kind: str =
     if not isinstance(document, dict):
         raise bad_request(f'{kind} in version "{api_version}" cannot be handled as a {kind}: json: cannot unmarshal')
     check_frame(resource, document)
+    said = document.get("apiVersion") or ""
+    if resource.custom and document.get("kind") and said != api_version:
+        words = f"the API version in the data ({said}) does not match the expected API version ({api_version})"
+        raise bad_request(words)
     return of_kind(resource, document, api_version, kind)
 
 

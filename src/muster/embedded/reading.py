@@ -27,6 +27,7 @@ Match = Callable[[Document], bool]
 # Pages that are read of the store at once when a selector leaves out most.
 PAGE = 500
 TABLE, PARTIAL, PARTIAL_LIST, WHOLE = "Table", "PartialObjectMetadata", "PartialObjectMetadataList", ""
+NOTHING = "nothing"
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter."
@@ -40,12 +41,35 @@ def form_of(request: Request) -> str:
     return WHOLE if accept == JSON else _form_of(accept)
 
 
+_FORMATS = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
+_ANY = ("*/*", "application/*", "")
+
+
+def check_accepted(request: Request, resource: Resource, listed: bool) -> None:
+    """406 if a client accepts nothing that there is."""
+    accept = request.headers.get("accept", "")
+    if accept == JSON or not accept:
+        return
+    kinds = [part.partition(";")[0].strip() for part in accept.split(",")]
+    if not resource.custom and not any(kind in (*_FORMATS, "*/*", "") for kind in kinds):
+        streams = [f"{kind};stream=watch" for kind in (_FORMATS[0], _FORMATS[2])] if listed else []
+        said = f"406: Not Acceptable\n\nAvailable representations: {', '.join((*_FORMATS, *streams))}"
+        raise Said(406, "NotAcceptable", said, {})
+    if _form_of(accept) == NOTHING:
+        said = f"only the following media types are accepted: {', '.join(_FORMATS)}"
+        raise Said(406, "NotAcceptable", said)
+    include = request.query.get("includeObject")
+    if include not in (None, "", "None", "Metadata", "Object") and _form_of(accept) == TABLE:
+        words = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: {words}")
+
+
 @lru_cache(maxsize=256)
 def _form_of(accept: str) -> str:
     for accepted in accept.split(","):
         kind, *parameters = (part.strip() for part in accepted.split(";"))
         said = dict(part.partition("=")[::2] for part in parameters)
-        if kind not in (JSON, "*/*", "application/*", ""):
+        if kind not in (*_FORMATS, *_ANY):
             continue
         if said.get("as") == "Table" and said.get("v") == "v1":
             return TABLE
@@ -53,7 +77,7 @@ def _form_of(accept: str) -> str:
             return said["as"]
         if "as" not in said:
             return WHOLE
-    return WHOLE
+    return NOTHING
 
 
 def get(core: Core, target: Target, request: Request) -> Document:

@@ -128,6 +128,7 @@ class Server:
             target = self._target(request)
             if target is None:
                 raise no_such_path()
+            reading.check_accepted(request, target.resource, listed=not target.name)
             return Watch(self.core, target, request, wake)
         except Refused as refused:
             return _refusal(refused)
@@ -234,6 +235,7 @@ class Server:
             return plain(404, "404 page not found\n")
         if verb not in target.resource.verbs or across:
             raise no_such_method()
+        reading.check_accepted(request, target.resource, listed=verb == "list")
         request = _in_json(request)
         if verb == "get":
             return answer(200, reading.get(self.core, target, request))
@@ -253,6 +255,7 @@ class Server:
         verb = "create" if request.method == "POST" else _verb(request.method, True)
         if verb not in below.verbs:
             raise no_such_method()
+        reading.check_accepted(request, target.resource, listed=False)
         request = _in_json(request)
         if below.name in ("binding", "eviction"):
             document = self._body(request, target.resource, below.api_version, below.kind)

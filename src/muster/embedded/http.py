@@ -23,6 +23,8 @@ WATCH_S, BOOKMARK_S = 1800.0, 60.0
 # How much longer a client may take to read the rest, and how many events it is sent at once.
 SLOW_S, MOST_EVENTS = 30.0, 100
 MOST_WATCHES = 1000
+# How long a line of a request may be, such as a path with a long selector; a real server takes more still.
+MOST_LINE_BYTES = 64 * 1024
 
 
 class Serving:
@@ -62,7 +64,13 @@ class Serving:
         logger = self._log.as_logger("embedded")
         # A watch whose client has gone ends then, and not with the next event.
         self._runner = web.AppRunner(
-            app, access_log=None, logger=logger, shutdown_timeout=0.5, handler_cancellation=True
+            app,
+            access_log=None,
+            logger=logger,
+            shutdown_timeout=0.5,
+            handler_cancellation=True,
+            max_line_size=MOST_LINE_BYTES,
+            max_field_size=MOST_LINE_BYTES,
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, LOOPBACK, self._port, ssl_context=_tls(self.authority))

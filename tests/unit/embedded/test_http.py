@@ -293,3 +293,12 @@ def test_a_watch_whose_time_is_over_before_it_begins_ends_at_once() -> None:
         assert serving.watches == 0
 
     serve(test)
+
+
+def test_a_path_may_be_long() -> None:
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        listed = ",".join(f"v{row:05}" for row in range(8000))
+        async with session.get(f"{MAPS}?labelSelector=a in ({listed})") as answer:
+            assert (answer.status, (await answer.json())["items"]) == (200, [])
+
+    serve(test)

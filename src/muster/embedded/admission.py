@@ -198,7 +198,7 @@ def _new_job(job: Document) -> Document:
         given = spec.get("selector") or {}
         own = {"batch.kubernetes.io/controller-uid": uid}
         spec["selector"] = {**given, "matchLabels": {**(given.get("matchLabels") or {}), **own}}
-        if metadata.get("labels") and metadata["labels"] is before:
+        if not metadata.get("labels") or metadata["labels"] is before:
             metadata = {**metadata, "labels": dict(labels)}
     return {**job, "metadata": metadata, "spec": spec, "status": {}}
 

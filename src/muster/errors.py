@@ -36,7 +36,10 @@
 An answer of "no" (invalid, does not fit) is not an error: it is data.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+# In whatever is told of a mistake of the program itself: people look for these words, and so does the simulation.
+DEFECT: Final = "defect in muster"
 
 
 class MusterError(Exception):

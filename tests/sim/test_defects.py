@@ -8,9 +8,12 @@ import pytest
 from muster.controllers.comparer import Comparer
 from muster.controllers.loop import Loop
 from muster.controllers.process import Process
+from muster.plan.cycle import _Cycle
+from muster.plan.invariants import Checker
 from muster.sim.judging import Judge
 from muster.sim.play import play
 from muster.sim.story import Story
+from muster.snapshot import build
 
 GANG = {
     "nodes": [{"name": "n", "count": 2, "gpus": 4}],
@@ -97,3 +100,35 @@ def test_a_mistake_of_the_judge_is_not_muster_s(monkeypatch):
     monkeypatch.setattr(Judge, "_writes_pod", raises)
     with pytest.raises(KeyError, match="the judge"):
         broken()
+
+
+def test_a_gang_whose_turn_raises(monkeypatch):
+    """Its status has a reason, and a fresh scheduler has the same: that is no excuse."""
+
+    def raises(self, state):
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr(_Cycle, "_try_minimum", raises)
+    said = broken()
+    assert "defect: muster-0 planned, gang default/g: ValueError: a mistake" in said
+    assert any(one.startswith("defect: muster-0 writes of gang default/g: ") for one in said)
+
+
+def test_a_plan_that_its_own_checker_refuses(monkeypatch):
+    monkeypatch.setattr(Checker, "faults", lambda self, *about, **more: ["a mistake"])
+    assert "defect: muster-0 planned, gang default/g: a mistake" in broken()
+
+
+def test_a_gang_that_can_t_be_read(monkeypatch):
+    """Nobody tries to place it: only its status says so."""
+    reads = build.gang_of
+
+    def raises(key, group, members, *more):
+        if members:
+            raise ValueError("a mistake")
+        return reads(key, group, members, *more)
+
+    monkeypatch.setattr(build, "gang_of", raises)
+    said = broken()
+    assert "this is a defect in muster: ValueError: a mistake" in said[0]
+    assert said[0].startswith("defect: muster-0 writes of gang default/g: ")

@@ -10,6 +10,7 @@ from muster.api.cluster import SUBGROUP_LABEL
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, counted, listed
+from muster.errors import DEFECT
 from muster.plan.outcome import Action, Code, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 
@@ -408,7 +409,7 @@ def _bind_backoff(about: _About) -> list[str]:
 
 
 def _scheduler_error(about: _About) -> list[str]:
-    return ["a defect in muster: its own check refused the placement", about.reason.detail, "report it with a snapshot"]
+    return [f"a {DEFECT}: its own check refused the placement", about.reason.detail, "report it with a snapshot"]
 
 
 def _and_more(what: str, others: int) -> str:

@@ -1,9 +1,11 @@
-"""What muster decided in a story, as counts: starts, repairs, surplus, nominations, evictions by action and by unit."""
+"""What muster decided in a story, as counts: starts, repairs, surplus, nominations, evictions by action and by unit;
+and what it found wrong with its own decisions.
+"""
 
 from collections import Counter
 
 from muster.api.tree import satisfied
-from muster.plan.outcome import Plan
+from muster.plan.outcome import Code, Plan
 from muster.snapshot.arrays import Gang
 
 
@@ -21,6 +23,16 @@ def deeds_of(plan: Plan) -> Counter[str]:
         found[f"evicted by {eviction.action}"] += 1
         found[f"evicted as {eviction.kind.name.lower().replace('_', ' ')}"] += 1
     return found
+
+
+def defects_of(plan: Plan) -> list[str]:
+    """What went wrong in the making of a plan, in words; whatever statuses say of it."""
+    return [
+        f"gang {'/'.join(plan.snapshot.gangs[number].key)}: {reason.detail}"
+        for number, outcome in sorted(plan.outcomes.tried.items())
+        for reason in outcome.reasons
+        if reason.code == Code.SCHEDULER_ERROR
+    ]
 
 
 def _why(gang: Gang) -> str:

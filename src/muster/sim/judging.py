@@ -6,13 +6,15 @@ are named as in SPEC §11 (`§11.4`) or as the simulation calls them (`S1` to `S
 
 import json
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from muster.embedded.server import Server
 from muster.embedded.store import DELETED, Change
+from muster.errors import DEFECT
 from muster.kube.transport import Request
+from muster.plan.outcome import Code
 from muster.sim.binds import Binds
 from muster.sim.books import GROUPS, PODS, Books, is_muster
 from muster.sim.evictions import Evictions
@@ -115,11 +117,13 @@ class Judge:
         """A process was shown everything of a kind up to a version."""
         self._sight.saw(process, plural, revision, self._now())
 
-    def planned(self, process: int, binds: Collection[Key] = ()) -> None:
-        """A process made a plan on what it has seen, to bind these pods."""
+    def planned(self, process: int, binds: Collection[Key] = (), defects: Collection[str] = ()) -> None:
+        """A process made a plan on what it has seen, to bind these pods; and what it found wrong with itself."""
         now_s = self._now()
         self._sight.planned(process, now_s)
         self.binds.planned(process, binds, now_s)
+        for says in defects:
+            self._broken("defect", f"muster-{process} planned, {says}")
 
     def ended(self, process: int) -> None:
         """A process is no more, however it ended."""
@@ -136,11 +140,15 @@ class Judge:
     # Inside.
 
     def _status_written(self, gang: Key, process: int, now_s: float) -> None:
-        """§6: what is core stays core, as seen from any status that the process may have had before its eyes."""
+        """§6: what is core stays core, as seen from any status that the process may have had before its eyes. And none
+        says that muster has a defect.
+        """
         known = self.books.groups.get(gang)
         now = known.now if known is not None else None
         if known is None or now is None:
             return
+        if (says := _defect_told(now.status)) is not None:
+            self._broken("defect", f"muster-{process} writes of gang {'/'.join(gang)}: {says}")
         name = ""
         for before in known.since(self._sight.since_s(process, now_s, _TOLD_S)):
             if before is None or before is now:
@@ -216,6 +224,16 @@ class Judge:
         count = self._said[rule] = self._said.get(rule, 0) + 1
         if count <= _MOST_OF_A_RULE:
             self._tell(rule, says)
+
+
+def _defect_told(status: Mapping[str, Any]) -> str | None:
+    """What a status says of a defect of muster; None: nothing."""
+    rows = [*(status.get("subGroups") or ()), *(status.get("conditions") or ()), status]
+    for row in rows:
+        says = str(row.get("message") or "")
+        if row.get("reason") == Code.SCHEDULER_ERROR or DEFECT in says:
+            return says or Code.SCHEDULER_ERROR
+    return None
 
 
 def _namespace_read(request: Request) -> str | None:

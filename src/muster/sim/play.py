@@ -22,7 +22,7 @@ from muster.embedded.server import Server, document_of
 from muster.embedded.store import Change, Store
 from muster.kube.transport import Request
 from muster.plan.outcome import Plan
-from muster.sim.deeds import deeds_of
+from muster.sim.deeds import deeds_of, defects_of
 from muster.sim.expecting import Moves, differs, look
 from muster.sim.faults import Weather
 from muster.sim.judging import Judge
@@ -331,7 +331,8 @@ class Play:
     def _planned(self, number: int, plan: Plan) -> None:
         self.trace.counts.update(deeds_of(plan))
         with self._judging():
-            self.judge.planned(number, [(one.namespace, one.pod) for one in decide(plan) if isinstance(one, Bind)])
+            binds = [(one.namespace, one.pod) for one in decide(plan) if isinstance(one, Bind)]
+            self.judge.planned(number, binds, defects_of(plan))
 
     @contextmanager
     def _judging(self) -> Iterator[None]:

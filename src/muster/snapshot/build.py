@@ -10,6 +10,7 @@ from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
+from muster.errors import DEFECT
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import Checked, Surroundings, gang_of
@@ -143,7 +144,7 @@ class Builder:
             _ = gang.is_broken
         except Exception as defect:
             bare = PodGroup(metadata=Metadata(name=group.metadata.name, namespace=group.metadata.namespace))
-            error = f"this is a defect in muster: {type(defect).__name__}: {defect}"
+            error = f"this is a {DEFECT}: {type(defect).__name__}: {defect}"
             gang = gang_of(key, bare, (), error, around, resting)
         return gang
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from muster.controllers.comparer import Comparer
+from muster.controllers.grouper import GrouperLoop
 from muster.controllers.loop import Loop
 from muster.controllers.process import Process
 from muster.plan.cycle import _Cycle
@@ -132,3 +133,20 @@ def test_a_gang_that_can_t_be_read(monkeypatch):
     said = broken()
     assert "this is a defect in muster: ValueError: a mistake" in said[0]
     assert said[0].startswith("defect: muster-0 writes of gang default/g: ")
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_pods_that_are_grouped_only_at_the_second_try(monkeypatch, pods):
+    """Alone or together with others: the next look heals it, and it is told all the same."""
+    groups, seen = GrouperLoop._group, set()
+
+    def group(self, batch):
+        if set(batch) - seen:
+            seen.update(batch)
+            raise KeyError("a mistake")
+        return groups(self, batch)
+
+    monkeypatch.setattr(GrouperLoop, "_group", group)
+    said = broken(workloads={"j": {"pods": {"": pods}}})
+    assert said[0].startswith("defect: muster-0: ")
+    assert "can't be grouped" in said[0]

@@ -20,7 +20,7 @@ from muster.controllers.dependents import Dependents, Place, Who
 from muster.controllers.followed import Followed
 from muster.controllers.interfaces import Interfaces
 from muster.controllers.retiring import Retiring
-from muster.errors import AlreadyExists, ApiError, Conflict, NotFound
+from muster.errors import DEFECT, AlreadyExists, ApiError, Conflict, NotFound
 from muster.grouping.grouper import Assignment, Grouper, Grouping, Problem
 from muster.grouping.language.limits import DEFAULT, Limits
 from muster.grouping.model import Object
@@ -250,8 +250,9 @@ class GrouperLoop:
             return [self._group(batch)]
         except Exception as error:
             if len(batch) > 1:
+                self._log.error(f"pods can't be grouped together: this is a {DEFECT}", pods=len(batch), error=error)
                 return [found for pod in batch for found in self._grouped([pod])]
-            self._log.error("a pod can't be grouped: this is a defect of muster", pod="/".join(batch[0]), error=error)
+            self._log.error(f"a pod can't be grouped: this is a {DEFECT}", pod="/".join(batch[0]), error=error)
             self._later[batch[0]] = self._clock.now_s() + _LOOK_AGAIN_S
             return []
 

@@ -19,7 +19,7 @@ from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller
 from muster.decisions.notes import WARNING, Note
 from muster.decisions.orders import Orders
-from muster.errors import ApiError, BadObject, NotFound, Unreachable
+from muster.errors import DEFECT, ApiError, BadObject, NotFound, Unreachable
 from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
@@ -262,7 +262,7 @@ class Loop:
             self._defects += 1
             place = traceback.extract_tb(defect.__traceback__)[-1]
             where, what = f"{place.filename}:{place.lineno}", f"{type(defect).__name__}: {defect}"
-            self._log.error("a cycle failed: this is a defect in muster", error=what, where=where)
+            self._log.error(f"a cycle failed: this is a {DEFECT}", error=what, where=where)
             if self._defects >= _MOST_DEFECTS:
                 raise
             self._scheduler.start_afresh()

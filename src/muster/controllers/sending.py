@@ -12,7 +12,7 @@ from muster.controllers.scheduler import Scheduler
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import eviction_note
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, parts_of
-from muster.errors import ApiError, Conflict, NotFound, TooManyRequests, Unreachable
+from muster.errors import DEFECT, ApiError, Conflict, NotFound, TooManyRequests, Unreachable
 from muster.kube.client import Client
 from muster.kube.clock import Clock
 from muster.snapshot.world import Key
@@ -85,7 +85,7 @@ class Sender:
             defect = None if task.cancelled() else task.exception()
             if defect is not None:
                 what = f"{type(defect).__name__}: {defect}"
-                self._log.error("a write failed: this is a defect in muster", error=what, pods=len(orders))
+                self._log.error(f"a write failed: this is a {DEFECT}", error=what, pods=len(orders))
                 for order in orders:
                     self._scheduler.flights.lost(order.pod, order.uid, what)
                 self._wake()

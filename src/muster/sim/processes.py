@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from muster.controllers.process import End, Ended, Process, Setup
+from muster.errors import DEFECT
 from muster.kube.client import Client
 from muster.kube.connection import Connection
 from muster.kube.credentials import ANONYMOUS
@@ -151,7 +152,7 @@ class Player:
         return Log(_Told(self._tell), level="info" if self._wants_log else "error", human=True, now=self.clock.wall)
 
     def _tell(self, line: str) -> None:
-        if "defect in muster" in line:
+        if DEFECT in line:
             self._broken("defect", f"{self.who}: {line}")
         if self._wants_log:
             self._happened(self.who, f"logs {line}")

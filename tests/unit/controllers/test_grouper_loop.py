@@ -456,7 +456,8 @@ async def test_a_defect_costs_one_pod(server):
         shop.loop._grouper.group = breaking
         await settled()
         assert [bool(gang_of(server, name)[0]) for name in "abc"] == [True, False, True]
-    assert "defect of muster" in out.getvalue()
+    assert "pods can't be grouped together: this is a defect in muster" in out.getvalue()
+    assert "a pod can't be grouped: this is a defect in muster" in out.getvalue()
 
 
 def _unless(pod, name):

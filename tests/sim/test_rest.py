@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from muster.controllers.patience import Patience
 from muster.embedded.store import Key
 from muster.sim.objects import Nodes, Pods, QueueEntry
 from muster.sim.play import Play
 from muster.sim.rest import at_rest
 from muster.sim.stage import sender
-from muster.sim.story import Story, Workload
+from muster.sim.story import Fault, Story, Workload
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -215,3 +216,22 @@ def test_what_waits_is_told_to_pods_too(calm: Calm):
     assert len(said) < len(pod["status"]["conditions"])
     calm.ask("PATCH", f"{PODS}/waits-0/status", {"status": {"conditions": said}})
     assert has(calm.wrong(), "U1", "pod default/waits-0: a fresh scheduler says PodScheduled=False")
+
+
+REFUSED = Story(
+    nodes=[Nodes(name="n", gpus=4)],
+    workloads={"g": Workload(gang={"minMember": 2}, pods={"": 2})},
+    faults=[Fault(point="bind", does="refuse", code=422)],
+    lasts=20.0,
+)
+
+
+def test_who_rests_after_refused_binds_is_waited_for():
+    assert not Play(REFUSED).run().violations
+
+
+def test_a_rest_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch):
+    """When calm has come it may still be a rest as any other: it is judged when it can't be any more."""
+    monkeypatch.setattr(Patience, "rested", lambda self, now_ns: [])
+    found = [f"{one.rule} {one.says}" for one in Play(REFUSED).run().violations]
+    assert has(found, "L2", "waits, and a fresh scheduler binds it to n")

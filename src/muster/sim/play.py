@@ -30,7 +30,7 @@ from muster.sim.machine import Machine, Stuck
 from muster.sim.objects import BEGIN
 from muster.sim.people import People
 from muster.sim.processes import LEASE_NAMESPACE, Player
-from muster.sim.rest import at_rest
+from muster.sim.rest import at_rest, rests_until_s
 from muster.sim.scenario import BadScenario, Expected
 from muster.sim.stage import sender
 from muster.sim.steps import Steps
@@ -144,7 +144,21 @@ class Play:
         self.judge.settle()
         if calm:
             self._compare(self.story.ends, "in the end")
-            self.violations += at_rest(self.story, self.server, self.machine.now_s, self.judge)
+            self.violations += self._at_rest() or self._rested()
+
+    def _at_rest(self) -> list[Violation]:
+        return at_rest(self.story, self.server, self.machine.now_s, self.judge)
+
+    def _rested(self) -> list[Violation]:
+        """What is wrong once those have rested whose binds were refused: until then that excuses much."""
+        until_s = rests_until_s(self.machine.now_s, self.judge)
+        if until_s is None:
+            return []
+        self.trace.say("judge", f"waits until {until_s:.0f} s for those that rest after refused binds")
+        self.machine.run(until_s)
+        calm = self._come_to_rest(CALM_S)
+        self.judge.settle()
+        return self._at_rest() if calm else []
 
     def _take_steps(self, steps: Steps) -> None:
         """One step after the other, each when the one before has come to rest, or when the file says."""

@@ -33,7 +33,7 @@ STALE_S = 10.0
 # Reserved room lapses after so long without progress, and a little later that is written.
 LAPSE_S = 5 * 60.0 + 15.0
 # A gang whose binds were refused again and again rests so long at most, and is told so a moment later.
-_BACKS_OFF, _LONGEST_REST_S = "BindBackoff", 315.0
+_BACKS_OFF, _LONGEST_REST_S, _NO_EXCUSE_S = "BindBackoff", 315.0, 0.1
 _TIMES = ("lastTransitionTime", "startTime", "staleSince")
 
 
@@ -41,6 +41,13 @@ def at_rest(story: Story, server: Server, now_s: float, judge: Judge) -> list[Vi
     """Everything that is wrong although it is calm."""
     rest = _Rest(story, server, now_s, judge.books)
     return [Violation(now_s, rule, says) for rule, says in rest.found()]
+
+
+def rests_until_s(now_s: float, judge: Judge) -> float | None:
+    """When the last gang that is excused because its binds were refused is excused no longer; None: none is."""
+    ends = [_rests_until_s(judge.books, gang, now_s) for gang in judge.books.groups]
+    last_s = max((end_s for end_s in ends if end_s is not None), default=now_s)
+    return last_s + _NO_EXCUSE_S if last_s > now_s else None
 
 
 class _Rest:
@@ -210,20 +217,8 @@ class _Rest:
 
     def _backs_off(self, gang: Key) -> bool:
         """Whether a gang rests after refused binds, up to five minutes: a fresh scheduler can't know that."""
-        group = self._books.group(gang)
-        rows = (group.status.get("subGroups") or ()) if group is not None else ()
-        rests = any(one.get("reason") == _BACKS_OFF for one in rows)
-        return rests and self._now_s - self._told_since_s(gang, _BACKS_OFF) <= _LONGEST_REST_S
-
-    def _told_since_s(self, gang: Key, reason: str) -> float:
-        """Since when the status of a gang has had a reason, without a break."""
-        known, since_s = self._books.groups[gang], self._now_s
-        for turn in reversed(known.turns(0.0)):
-            group = known.at(turn)
-            if group is None or not any(one.get("reason") == reason for one in group.status.get("subGroups") or ()):
-                return turn
-            since_s = turn
-        return since_s
+        until_s = _rests_until_s(self._books, gang, self._now_s)
+        return until_s is not None and self._now_s <= until_s
 
     def _words(self, orders: Orders) -> Iterator[tuple[str, str]]:
         for order in orders.statuses:
@@ -245,6 +240,24 @@ class _Rest:
             differs = _differences(_untimed(document.get("status") or {}), _untimed(msgspec.to_builtins(queue.status)))
             if differs:
                 yield "U1", f"queue {queue.queue}: a fresh scheduler says otherwise: {'; '.join(differs)}"
+
+
+def _rests_until_s(books: Books, gang: Key, now_s: float) -> float | None:
+    """How long a gang may rest after refused binds, as its status says that it does; None: it does not."""
+    known = books.groups[gang]
+    if not _says_that_it_rests(known.now):
+        return None
+    since_s = now_s
+    for turn in reversed(known.turns(0.0)):
+        since_s = turn
+        if not _says_that_it_rests(known.at(turn)):
+            break
+    return since_s + _LONGEST_REST_S
+
+
+def _says_that_it_rests(group: Group | None) -> bool:
+    rows = (group.status.get("subGroups") or ()) if group is not None else ()
+    return any(one.get("reason") == _BACKS_OFF for one in rows)
 
 
 def _plain(status: PodGroupStatus) -> Any:

@@ -88,6 +88,17 @@ class Court:
         allocatable = {key.replace("gpus", "nvidia.com/gpu"): amount for key, amount in amounts.items()}
         self.ask("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"allocatable": allocatable}})
 
+    def is_ready(self, *pods: str) -> None:
+        """Pods are ready."""
+        for pod in pods:
+            status = {"conditions": [{"type": "Ready", "status": "True"}]}
+            self.ask("PATCH", f"/api/v1/namespaces/default/pods/{pod}/status", {"status": status})
+
+    def allows(self, budget: str, pods: int) -> None:
+        """A disruption budget lets so many go from now on."""
+        path = f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{budget}/status"
+        self.ask("PATCH", path, {"status": {"disruptionsAllowed": pods}})
+
     def ends(self, pod: str, phase: str = "Failed") -> None:
         """A pod ends."""
         self.ask("PATCH", f"/api/v1/namespaces/default/pods/{pod}/status", {"status": {"phase": phase}})
@@ -152,21 +163,24 @@ class Court:
         self.arrives(self.sends("PATCH", path, {"status": status}))
 
     def reads(self, process: int = 0, **params: str) -> None:
-        """The pods are read, as they are."""
-        asked = self.sends("GET", "/api/v1/namespaces/default/pods", process=process, **params)
-        self.answered(asked, 200, process)
+        """The pods and the budgets are read, as they are."""
+        for path in ("/api/v1/namespaces/default/pods", "/apis/policy/v1/namespaces/default/poddisruptionbudgets"):
+            asked = self.sends("GET", path, process=process, **params)
+            self.answered(asked, 200, process)
 
     def answered(self, request: Request, status: int | None, process: int = 0) -> None:
         """An answer comes back; None: it does not, and nobody waits any longer."""
         self.judge.answered(process, request, status)
 
-    def plans(self, *binds: str, process: int = 0, blind: Sequence[str] = ()) -> None:
-        """A process plans to bind pods, on all that there is but for the kinds of which it has not seen what is new."""
+    def plans(self, *binds: str, process: int = 0, blind: Sequence[str] = (), evictions: Sequence[str] = ()) -> None:
+        """A process plans to bind and evict pods, on all that there is but for the kinds of which it has not seen what
+        is new.
+        """
         for plural in WATCHED:
             if plural not in blind:
                 self.judge.saw(process, plural, self.server.core.store.revision)
         self.now_s += 0.001
-        self.judge.planned(process, [("default", pod) for pod in binds])
+        self.judge.planned(process, [("default", pod) for pod in binds], [("default", pod) for pod in evictions])
 
     def evicts(
         self, *pods: str, process: int = 0, uid: bool = True, reads: bool = True, arrives: bool = True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.sim.objects import Nodes, Pods
+from muster.sim.objects import Budget, Nodes, Pods
 from muster.sim.wire import UNSENT
 from sim.court import Court, nodes, pods
 
@@ -568,3 +568,67 @@ def test_who_sends_the_same_again_decides_again():
     court.passes(50)
     court.binds("n-0", "g-0")
     assert court.broken() == ["§11.4"]
+
+
+def guarded(allowed):
+    """A gang of four pods whose surplus may go for another, and a budget that lets so many of the gang go."""
+    court = Court(
+        nodes=[nodes(1, gpus=4)],
+        gangs={"v": {"minMember": 1}, "w": {"minMember": 2, **HIGH}},
+        pods=[Pods(gang="v", count=4, on="n-0", labels={"app": "v"}), pods("w", 2)],
+        budgets={"b": Budget(selects={"app": "v"}, allowed=allowed)},
+    )
+    court.is_ready("v-0", "v-1", "v-2", "v-3")
+    court.passes(10)
+    court.nominate(w_0="n-0", w_1="n-0")
+    return court
+
+
+@pytest.mark.parametrize(("allowed", "broken"), [(2, []), (1, ["S6"]), (0, ["S6"])])
+def test_no_more_go_than_a_budget_allows(allowed, broken):
+    court = guarded(allowed)
+    court.reads()
+    court.plans(evictions=["v-2", "v-3"])
+    court.evicts("v-2", "v-3", reads=False)
+    assert court.broken() == broken
+
+
+def test_a_budget_is_as_it_was_when_it_was_read_or_as_it_became():
+    for first, then, broken in ((2, 0, []), (0, 2, []), (1, 0, ["S6"])):
+        court = guarded(first)
+        court.reads()
+        court.passes(0.1)
+        court.allows("b", then)
+        court.plans(evictions=["v-2", "v-3"])
+        court.evicts("v-2", "v-3", reads=False, arrives=False)
+        assert court.broken() == broken
+
+
+def test_what_a_budget_allowed_before_it_was_read_excuses_nobody():
+    court = guarded(2)
+    court.allows("b", 0)
+    court.passes(0.1)
+    court.reads()
+    court.plans(evictions=["v-2", "v-3"])
+    court.evicts("v-2", "v-3", reads=False, arrives=False)
+    assert court.broken() == ["S6"]
+
+
+def test_each_plan_is_judged_for_itself():
+    """Those of one that were held up leave when the next has read anew."""
+    court = guarded(1)
+    for pod in ("v-2", "v-3"):
+        court.reads()
+        court.plans(evictions=[pod])
+    court.evicts("v-2", "v-3", reads=False, arrives=False)
+    assert court.broken() == []
+
+
+def test_who_is_not_ready_is_not_guarded():
+    court = guarded(1)
+    status = {"conditions": [{"type": "Ready", "status": "False"}]}
+    court.ask("PATCH", "/api/v1/namespaces/default/pods/v-3/status", {"status": status})
+    court.reads()
+    court.plans(evictions=["v-2", "v-3"])
+    court.evicts("v-2", "v-3", reads=False)
+    assert court.broken() == []

@@ -17,6 +17,7 @@ from muster.kube.transport import Request
 from muster.plan.outcome import Code
 from muster.sim.binds import Binds
 from muster.sim.books import GROUPS, PODS, Books, is_muster
+from muster.sim.budgets import BUDGETS, Budgets
 from muster.sim.evictions import Evictions
 from muster.sim.facts import Key, Member
 from muster.sim.recount import flipped
@@ -30,6 +31,7 @@ _MOST_WRITES, _WRITES_S = 90, 60.0
 _TOLD_S = 12.0
 # Of one kind only so many violations are kept: what is wrong once is often wrong a thousand times.
 _MOST_OF_A_RULE = 20
+_BUDGETS = "poddisruptionbudgets"
 # Who bound a pod when the process that sent it there had ended before: none of those that are judged.
 _ENDED = "a process that ended"
 
@@ -55,12 +57,13 @@ class Judge:
         self._sight = sight = Sight(story)
         self.binds = Binds(self.books, sight, self._broken, elects=story.elects or story.processes > 1)
         self.evictions = Evictions(self.books, sight, self.binds, self._broken)
+        self.budgets = Budgets(server.core.store, self._broken)
         # Every pod that there ever was, by name: which uids it had.
         self._uids: dict[Key, dict[str, Member]] = {}
         for pod in self.books.pods.values():
             self._uids.setdefault(pod.key, {})[pod.uid] = pod
-        # When a process asked for the pods of a namespace, as they are.
-        self._asked: dict[tuple[int, str], float] = {}
+        # When a process asked for the pods, or the budgets, of a namespace, as they are.
+        self._asked: dict[tuple[int, str, str], float] = {}
         self._recent: dict[tuple[Any, ...], deque[float]] = {}
         self._said: dict[str, int] = {}
 
@@ -72,6 +75,8 @@ class Judge:
         if change.key.resource == PODS:
             self._pod_changed(change, who, now_s)
             return
+        if change.key.resource == BUDGETS:
+            self.budgets.changed(change, now_s)
         self.books.take(change, who, now_s)
         if change.key.resource == GROUPS and is_muster(who):
             self._status_written((change.key.namespace, change.key.name), int(who.rpartition("-")[2]), now_s)
@@ -81,8 +86,9 @@ class Judge:
         now_s = self._now()
         self._tick(now_s)
         if request.method == "GET":
-            if (namespace := _namespace_read(request)) is not None:
-                self._asked[process, namespace] = now_s
+            for plural in (PODS, _BUDGETS):
+                if (namespace := _namespace_read(request, plural)) is not None:
+                    self._asked[process, plural, namespace] = now_s
             return
         written = _written(request)
         if not leads and written.resource != "leases":
@@ -103,7 +109,10 @@ class Judge:
         if request.method == "GET":
             namespace = _namespace_read(request)
             if namespace is not None and status == 200:
-                self.evictions.read(process, namespace, self._asked.pop((process, namespace), now_s), now_s)
+                self.evictions.read(process, namespace, self._asked.pop((process, PODS, namespace), now_s), now_s)
+            namespace = _namespace_read(request, _BUDGETS)
+            if namespace is not None and status == 200:
+                self.budgets.read(process, namespace, self._asked.pop((process, _BUDGETS, namespace), now_s))
             if status in (200, 404):
                 self.binds.read(process, *_pods_read(request), now_s)
             return
@@ -117,11 +126,18 @@ class Judge:
         """A process was shown everything of a kind up to a version."""
         self._sight.saw(process, plural, revision, self._now())
 
-    def planned(self, process: int, binds: Collection[Key] = (), defects: Collection[str] = ()) -> None:
-        """A process made a plan on what it has seen, to bind these pods; and what it found wrong with itself."""
+    def planned(
+        self,
+        process: int,
+        binds: Collection[Key] = (),
+        evictions: Collection[Key] = (),
+        defects: Collection[str] = (),
+    ) -> None:
+        """A process made a plan on what it has seen, to bind or evict these pods; and what it found wrong with it."""
         now_s = self._now()
         self._sight.planned(process, now_s)
         self.binds.planned(process, binds, now_s)
+        self.budgets.planned(process, evictions, now_s)
         for says in defects:
             self._broken("defect", f"muster-{process} planned, {says}")
 
@@ -202,6 +218,7 @@ class Judge:
                 self.binds.send(process, self._known(pod), node, now_s)
             elif pod is not None:
                 self.evictions.send(process, self._known(pod), now_s)
+                self.budgets.send(process, self._known(pod))
         elif request.method == "DELETE":
             self._broken("S6", f"{what} deletes a pod, and no budget is asked")
 
@@ -236,12 +253,12 @@ def _defect_told(status: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _namespace_read(request: Request) -> str | None:
+def _namespace_read(request: Request, plural: str = PODS) -> str | None:
     """Of which namespace the pods are asked for, as they are now: nothing of a cache, and no watch."""
     parts = request.path.strip("/").split("/")
-    if parts[-1] != PODS or "watch" in request.params or request.params.get("resourceVersion"):
+    if parts[-1] != plural or "watch" in request.params or request.params.get("resourceVersion"):
         return None
-    return unquote(parts[3]) if len(parts) == 5 and parts[2] == "namespaces" else None
+    return unquote(parts[-2]) if parts[-3:-2] == ["namespaces"] else None
 
 
 def _pods_read(request: Request) -> tuple[str | None, str | None]:

@@ -13,7 +13,7 @@ import msgspec
 from muster.api.crd import custom_resource_definitions
 from muster.api.rules import CHECKS
 from muster.controllers.process import Setup
-from muster.decisions.plan import Bind, decide
+from muster.decisions.plan import Bind, Evict, decide
 from muster.embedded import exchange, objects
 from muster.embedded.reading import Watch
 from muster.embedded.running import Running
@@ -345,8 +345,10 @@ class Play:
     def _planned(self, number: int, plan: Plan) -> None:
         self.trace.counts.update(deeds_of(plan))
         with self._judging():
-            binds = [(one.namespace, one.pod) for one in decide(plan) if isinstance(one, Bind)]
-            self.judge.planned(number, binds, defects_of(plan))
+            found = decide(plan)
+            binds = [(one.namespace, one.pod) for one in found if isinstance(one, Bind)]
+            evictions = [(one.namespace, one.pod) for one in found if isinstance(one, Evict)]
+            self.judge.planned(number, binds, evictions, defects_of(plan))
 
     @contextmanager
     def _judging(self) -> Iterator[None]:

@@ -632,3 +632,28 @@ def test_who_is_not_ready_is_not_guarded():
     court.plans(evictions=["v-2", "v-3"])
     court.evicts("v-2", "v-3", reads=False)
     assert court.broken() == []
+
+
+@pytest.mark.parametrize(("answer", "broken"), [(403, ["§11.6"]), (None, [])])
+def test_who_was_refused_to_go_does_not_go(answer, broken):
+    """Two must go for somebody. When one is known to stay, nobody goes for what the other one alone would free."""
+    court = crowded({"minMember": 1}, count=3, min_winner=2, gpus=3)
+    court.passes(10)
+    court.nominate(w_0="n-0", w_1="n-0")
+    both = court.evicts("v-1", "v-2", arrives=False)
+    court.answered(both[0], answer)
+    court.answered(both[1], 403)
+    court.passes(4)
+    assert court.broken() == []
+    court.evicts("v-2")
+    assert court.broken() == broken
+
+
+def test_who_was_told_to_go_long_ago_and_is_still_there_does_not_go():
+    court = crowded({"minMember": 1}, count=3, min_winner=2, gpus=3)
+    court.passes(10)
+    court.nominate(w_0="n-0", w_1="n-0")
+    court.evicts("v-1", "v-2", arrives=False)
+    court.passes(30)
+    court.evicts("v-2")
+    assert court.broken() == ["§11.6"]

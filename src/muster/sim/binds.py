@@ -105,11 +105,6 @@ class Binds:
             if pod is not None and self._tries(process, pod.uid):
                 self._learned(process, pod.uid, now_s, done=False)
 
-    def eviction_answered(self, uid: str, status: int | None) -> None:
-        """Who was refused, or never asked, to go is known to stay."""
-        if status is not None and 300 <= (status or 300) < 500 and status != _OPEN:
-            self.evicted.pop(uid, None)
-
     def _tries(self, process: int, uid: str) -> int:
         """How often it was sent since somebody decided so."""
         return sum(one.process == process and one.known_s == float("inf") for one in self._sent.get(uid, ()))
@@ -443,6 +438,11 @@ class Binds:
             if leaf != NONE and pod.uid not in without:
                 found.setdefault(leaf, []).append(pod)
         return self._books.firm(group, found, moment)
+
+
+def is_refused(status: int | None) -> bool:
+    """Whether an answer says that nothing was done, and nothing will be: it was refused, or never left."""
+    return status is not None and 300 <= (status or 300) < 500 and status != _OPEN
 
 
 def _counted(group: Group, counts: list[int]) -> str:

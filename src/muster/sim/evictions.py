@@ -8,7 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
-from muster.sim.binds import LATER, MOST_TRIES, UNDER_WAY_S, Binds
+from muster.sim.binds import LATER, MOST_TRIES, UNDER_WAY_S, Binds, is_refused
 from muster.sim.books import Books, summed
 from muster.sim.facts import (
     FIRM,
@@ -57,8 +57,9 @@ class Evictions:
         # When each process asked for a consistent list of the pods of a namespace.
         self._read: dict[tuple[int, str], float] = {}
         self._open: dict[int, Decision] = {}
-        # By uid: when it was told to go.
+        # By uid: when it was told to go, and when it was known that it was refused.
         self._sent: dict[str, float] = {}
+        self._refused: dict[str, float] = {}
         # By process and uid: how often it was sent since somebody decided so, and when the answer was "later".
         self._tries: dict[tuple[int, str], tuple[int, float]] = {}
 
@@ -74,6 +75,7 @@ class Evictions:
     def send(self, process: int, pod: Member, now_s: float) -> None:
         """An eviction leaves a process."""
         self._sent[pod.uid] = self._binds.evicted[pod.uid] = now_s
+        self._refused.pop(pod.uid, None)
         tries, later_s = self._tries.get((process, pod.uid), (0, 0.0))
         is_again = 0 < tries < MOST_TRIES and later_s <= now_s < later_s + _AGAIN_S
         self._tries[process, pod.uid] = tries + 1 if is_again else 1, float("inf")
@@ -101,7 +103,9 @@ class Evictions:
         tries, _ = self._tries.pop((process, uid), (0, 0.0))
         if status in LATER:
             self._tries[process, uid] = tries, now_s
-        self._binds.eviction_answered(uid, status)
+        if is_refused(status):
+            self._refused[uid] = now_s
+            self._binds.evicted.pop(uid, None)
 
     def tick(self, now_s: float) -> None:
         """Time has gone on."""
@@ -244,7 +248,16 @@ class Evictions:
 
     def _leaving(self, decision: Decision) -> set[str]:
         """Pods that were told to go before, and may not have heard it yet."""
-        return {uid for uid, at_s in self._sent.items() if decision.at_s - UNDER_WAY_S < at_s <= decision.at_s}
+        return self._going(decision, decision.at_s)
+
+    def _going(self, decision: Decision, until_s: float) -> set[str]:
+        """Pods that were told to go until then, as far as whoever decided could believe it when it read the pods."""
+        never_s = float("inf")
+        return {
+            uid
+            for uid, at_s in self._sent.items()
+            if decision.at_s - UNDER_WAY_S < at_s <= until_s and self._refused.get(uid, never_s) >= decision.read_s
+        }
 
     # Staleness.
 
@@ -435,7 +448,7 @@ class Evictions:
         """The node that has no room for those that wait for it, when all have come that were sent to it and all have
         gone that are told to.
         """
-        books, going = self._books, {uid for uid, at_s in self._sent.items() if at_s <= decision.at_s + UNDER_WAY_S}
+        books, going = self._books, self._going(decision, decision.at_s + UNDER_WAY_S)
         for name in sorted({pod.nominated for pod in waiting}):
             node = books.node(name, moment)
             if node is None:

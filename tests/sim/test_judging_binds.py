@@ -5,6 +5,7 @@ import json
 import pytest
 
 from muster.sim.objects import Nodes, Pods, QueueEntry
+from muster.sim.sight import WATCHED
 from sim.court import Court, nodes, pods
 
 TREE = {
@@ -88,6 +89,39 @@ def test_where_watches_are_late_it_takes_longer_to_be_seen():
         court.plans(blind=blind)
         court.binds("n-0", "g-0")
         assert court.broken() == broken
+
+
+@pytest.mark.parametrize(("changes", "rule"), [("pods", "S1"), ("room", "S1"), ("cordon", "§11.2")])
+def test_a_watch_that_is_late_excuses_only_what_it_shows(changes, rule):
+    """PodGroups come late, nodes and pods do not."""
+    court = Court(nodes=[nodes(gpus=1)], gangs={"g": {}}, pods=[pods("g", 1)])
+    court.plans()
+    court.passes(100)
+    court.gang("g", minMember=1)
+    court.passes(1)
+    if changes == "pods":
+        court.come(pods=[Pods(name="other", on="n-0")])
+    elif changes == "room":
+        court.has("n-0", gpus="0")
+    else:
+        court.node("n-0", unschedulable=True)
+    court.passes(15)
+    court.plans(blind=["podgroups"])
+    court.binds("n-0", "g-0")
+    assert court.broken() == [rule]
+
+
+def test_who_begins_has_seen_what_it_sees_first():
+    """In the very moment in which it plans, too: nothing older was ever known to it."""
+    court = Court(nodes=[nodes(gpus=1)], gangs={"g": {}}, pods=[pods("g", 1)])
+    court.passes(100)
+    court.has("n-0", gpus="0")
+    court.passes(15)
+    for plural in WATCHED:
+        court.judge.saw(0, plural, court.server.core.store.revision)
+    court.judge.planned(0)
+    court.binds("n-0", "g-0")
+    assert court.broken() == ["S1"]
 
 
 def test_a_node_that_became_smaller_a_moment_ago_is_no_fault_of_ours_either():

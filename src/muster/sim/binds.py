@@ -4,13 +4,14 @@ What others did a moment ago excuses a process that could not have seen it. What
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
 from muster.kube.client import Limits
 from muster.sim import facts
-from muster.sim.books import CHARGES, Books, charge_of, charged, is_muster, summed
-from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Document, Group, Key, Member
+from muster.sim.books import CHARGES, NODES, PODS, Books, charge_of, charged, is_muster, summed
+from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Document, Group, Key, Member, Node
 from muster.sim.sight import Sight
 from muster.sim.wire import UNSENT
 
@@ -157,9 +158,13 @@ class Binds:
         """A pod has its node."""
         sent = self._last_sent(pod, now_s)
         since_s = self._sight.since_s(sent.process, sent.at_s)
+        # Watches of different kinds are not equally late: a fresh one is no excuse for what another did not show.
+        nodes_s, pods_s = (self._sight.since_s(sent.process, sent.at_s, kinds=(kind,)) for kind in (NODES, PODS))
+        sent_at = f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s)"
+        for rule, says in (("S1", self._room(pod, nodes_s, pods_s)), ("§11.2", self._shape(pod, nodes_s))):
+            if says:
+                self._broken(rule, f"{sent_at}: {says}")
         checks: tuple[tuple[str, Callable[[Member, float | None], str]], ...] = (
-            ("S1", self._room),
-            ("§11.2", self._shape),
             ("S3", lambda one, moment: self._together(one, moment, since_s)),
             ("S7", self._limits),
             ("§4", self._held),
@@ -167,7 +172,7 @@ class Binds:
         for rule, check in checks:
             says = check(pod, None)
             if says and all(check(pod, moment) for moment in self._books.moments(since_s)):
-                self._broken(rule, f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s): {says}")
+                self._broken(rule, f"{sent_at}: {says}")
 
     def is_orphan(self, uid: str, node: str) -> bool:
         """Whether the last one that sent a pod to this node ended while that was under way: nobody else can know of it.
@@ -205,26 +210,22 @@ class Binds:
 
     # One bind.
 
-    def _room(self, pod: Member, moment: float | None) -> str:
-        """§11.1: no node is over-committed. Own pods that hold room now always did when it was decided."""
-        node = self._books.node(pod.node, moment)
-        known = self._books.holders.get(pod.node)
-        if node is None or known is None:
-            return "the node is not there"
-        own = [one for one in known.now.values() if is_muster(one.by)]
-        others = [one for one in known.at(moment).values() if not is_muster(one.by)]
-        held = summed([*own, *others])
-        for resource in pod.asks:
-            has = node.has.get(resource, 0)
-            if held[resource] > has:
-                return f"its pods ask for {held[resource]} of {resource}, it has {has}: {_names([*own, *others])}"
-        return ""
+    def _room(self, pod: Member, nodes_s: float, pods_s: float) -> str:
+        """§11.1: no node is over-committed, as it and its pods were seen. Own pods that hold room now did so when it
+        was decided.
+        """
+        known = self._books.holders[pod.node]
+        own, first = [one for one in known.now.values() if is_muster(one.by)], ""
+        for node, held in product(self._seen_nodes(pod.node, nodes_s), known.since(pods_s)):
+            others = [one for one in held.values() if not is_muster(one.by)]
+            wrong = _over(node, pod, [*own, *others])
+            if not wrong:
+                return ""
+            first = first or wrong
+        return first
 
-    def _shape(self, pod: Member, moment: float | None) -> str:
-        """§11.2 and §12: the pod's own rules, those of the node, and host ports."""
-        node = self._books.node(pod.node, moment)
-        if node is None:
-            return "the node is not there"
+    def _shape(self, pod: Member, nodes_s: float) -> str:
+        """§11.2 and §12: the pod's own rules, those of the node as it was seen, and host ports."""
         if pod.spec.get("schedulingGates"):
             return "it has scheduling gates"
         if field := facts.not_known(pod.spec):
@@ -234,7 +235,16 @@ class Binds:
                 taken = facts.clash(pod.spec, one.spec) if one.uid != pod.uid else None
                 if taken is not None:
                     return f"the port {taken.number} is taken by {_name(one)}"
-        return facts.forbids(node, pod.spec)
+        said = [
+            facts.forbids(node, pod.spec) if node is not None else "the node is not there"
+            for node in self._seen_nodes(pod.node, nodes_s)
+        ]
+        return said[0] if all(said) else ""
+
+    def _seen_nodes(self, name: str, since_s: float) -> list[Node | None]:
+        """A node as it is, and as it was since then."""
+        known = self._books.nodes.get(name)
+        return list(known.since(since_s)) if known is not None else [None]
 
     def _together(self, pod: Member, moment: float | None, since_s: float) -> str:
         """§11.3: one domain of every required level, counting all placed pods, by the labels of that moment; watches of
@@ -443,6 +453,18 @@ class Binds:
 def is_refused(status: int | None) -> bool:
     """Whether an answer says that nothing was done, and nothing will be: it was refused, or never left."""
     return status is not None and 300 <= (status or 300) < 500 and status != _OPEN
+
+
+def _over(node: Node | None, pod: Member, holders: list[Member]) -> str:
+    """What a node has too little of, of what a pod asks for."""
+    if node is None:
+        return "the node is not there"
+    held = summed(holders)
+    for resource in pod.asks:
+        has = node.has.get(resource, 0)
+        if held[resource] > has:
+            return f"its pods ask for {held[resource]} of {resource}, it has {has}: {_names(holders)}"
+    return ""
 
 
 def _counted(group: Group, counts: list[int]) -> str:

@@ -139,3 +139,20 @@ def test_a_share_of_the_table_is_what_is_drawn():
     assert all(0 < share < 1 for share in SHARES.values())
     found = sum(dice.has("several processes") for _ in range(4000)) / 4000
     assert abs(found - SHARES["several processes"]) < 0.03
+
+
+def test_leaders_often_can_t_renew_for_nearly_as_long_as_they_may_go_on():
+    """And have something to write just then: whoever takes over too soon is seen."""
+    several = [story for story in STORIES if story.processes > 1]
+    hard = 0
+    for story in several:
+        gaps = [
+            one
+            for one in story.faults
+            if (one.point, one.does, one.chance) == ("lease", "lose", 1.0) and 7.9 < (one.until or 0) - one.since < 10.1
+        ]
+        busy = [
+            gap for gap in gaps if any(gap.since + 5 < one.at < gap.since + 11 and one.remove for one in story.happens)
+        ]
+        hard += {gap.process for gap in busy} == set(range(story.processes))
+    assert hard > 0.3 * len(several)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from muster.sim.drawing.cluster import classes, nodes, queues, strangers
 from muster.sim.drawing.dice import Dice
 from muster.sim.drawing.draft import Draft
-from muster.sim.drawing.happenings import HAPPENINGS, TROUBLES, Kind, opens_gates
+from muster.sim.drawing.happenings import HAPPENINGS, TROUBLES, Kind, opens_gates, renewals_are_lost
 from muster.sim.drawing.sets import sets
 from muster.sim.drawing.themes import THEMES, Theme, worsen
 from muster.sim.drawing.weather import faults
@@ -43,6 +43,7 @@ def story_of(seed: int) -> Story:
         sets(Dice(seed, "sets"), draft)
     _happenings(Dice(seed, "happenings"), draft, theme)
     _weather(Dice(seed, "weather"), draft, theme)
+    _leading(Dice(seed, "leading"), draft)
     return draft.story()
 
 
@@ -82,3 +83,9 @@ def _weather(dice: Dice, draft: Draft, theme: Theme | None) -> None:
         worsen(dice, draft, theme)
     if theme is None or dice.likely(0.4):
         faults(dice, draft)
+
+
+def _leading(dice: Dice, draft: Draft) -> None:
+    """Where several processes may lead, it is often hard to say for how long."""
+    if draft.harshness and draft.processes > 1 and dice.likely(0.6):
+        renewals_are_lost(dice, draft)

@@ -10,7 +10,7 @@ from typing import Any
 from muster.sim.drawing.dice import Dice
 from muster.sim.drawing.draft import Draft
 from muster.sim.objects import Objects
-from muster.sim.story import Workload
+from muster.sim.story import Fault, Workload
 
 Document = dict[str, Any]
 Kind = Callable[[Dice, Draft], None]
@@ -371,3 +371,21 @@ TROUBLES: dict[Kind, float] = {
 
 def _group(name: str, workload: Workload) -> str:
     return f"podgroup/{workload.namespace}/{name}"
+
+
+# So long a leader renews nothing: not long enough for anybody to take over, and nearly so long that it has to stop. In
+# the last part of it there is something to bind.
+_UNRENEWED_S, _BUSY_S = (8.0, 10.0), (5.5, 10.0)
+
+
+def renewals_are_lost(dice: Dice, draft: Draft) -> None:
+    """Each process can't renew the Lease for a while, just when there is something to bind."""
+    for number in range(draft.processes):
+        since = dice.between(2, max(3.0, draft.lasts - 15))
+        until = round(since + dice.between(*_UNRENEWED_S), 2)
+        draft.faults.append(
+            Fault(point="lease", does="lose", seconds=1.0, since=round(since, 2), until=until, process=number)
+        )
+        for _ in range(dice.whole(3, 6)):
+            name, workload = _anybody(dice, draft)
+            draft.happen(since + dice.between(*_BUSY_S), remove=[one_pod(dice, name, workload)])

@@ -1,6 +1,7 @@
 """What pods, nodes, gangs and queues say, read from their documents by code that nothing else uses.
 
-The judge shares with muster what a tree and a quantity mean, and nothing that decides.
+The judge shares with muster how PodGroups are read and validated, what trees, quantities, durations and the built-in
+priorities mean, and nothing that decides.
 """
 
 from collections.abc import Callable, Iterator, Mapping

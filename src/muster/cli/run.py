@@ -190,6 +190,7 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
         place.greet()
         if address:
             say(f"The page: {address}")
+            log.info("the page is served", address=address.partition("#")[0])
         connection = place.client.connection
         where = {"server": connection.server, "context": connection.context}
         log.info("scheduling", **where, version=__version__, identity=process.identity)
@@ -209,15 +210,13 @@ async def _show(stack: AsyncExitStack, observed: Observed, config: Config, optio
     source = Source("live", f"context {connection.context}")
     showing = showing_of(observed, config, source, flags=options.flags, callers=callers, log=log)
     try:
-        address = await stack.enter_async_context(showing.served(options.page))
+        return await stack.enter_async_context(showing.served(options.page))
     except UsageError as error:
         if options.page.exact:
             raise
         # Nobody asked for it.
         log.warning("the page is not served", error=error.message)
         return ""
-    log.info("the page is served", address=address.partition("#")[0])
-    return address
 
 
 def _obey_signals(stop: asyncio.Event, log: Log) -> None:

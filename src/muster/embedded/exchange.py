@@ -162,6 +162,11 @@ def bad_request(message: str) -> Said:
     return Said(400, "BadRequest", message)
 
 
+def other_namespace() -> Said:
+    """400 for an object that says that it is of another namespace than its path."""
+    return bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
 def no_such_path() -> Said:
     """404 for a path that is no resource."""
     return Said(404, "NotFound", "the server could not find the requested resource", {})

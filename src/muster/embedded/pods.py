@@ -5,7 +5,7 @@ from typing import Any
 from muster.embedded import applying, objects
 from muster.embedded.core import Core, Document, Target
 from muster.embedded.deleting import Deletion, check_preconditions, delete, deletion_of
-from muster.embedded.exchange import Said, bad_request, conflict, not_found, required
+from muster.embedded.exchange import Said, bad_request, conflict, not_found, other_namespace, required
 from muster.embedded.refusals import Cause
 from muster.embedded.selectors import selector
 from muster.embedded.store import Key, Stale
@@ -47,7 +47,7 @@ def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -
 
 def _of_this_namespace(target: Target, metadata: Document) -> None:
     if (metadata.get("namespace") or target.namespace) != target.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise other_namespace()
 
 
 def _meant(target: Target, pod: Document, metadata: Document) -> None:

@@ -104,26 +104,24 @@ def vanishes(key: str, value: Any, schema: Document, needed: Any) -> bool:
 
 def _time(text: str) -> str:
     """A time in UTC, without fractions."""
-    if len(text) == 20 and text.endswith("Z"):
-        return text
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment.tzinfo else text
+    return text if len(text) == 20 and text.endswith("Z") else _in_utc(text, "%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(text: str) -> str:
     """A time in UTC, with its microseconds."""
     if len(text) == 27 and text.endswith("Z"):
         return text
-    if len(text) != 32:  # as many digits as there are, and an offset
-        return text
+    # As many digits as there are, and an offset.
+    return _in_utc(text, "%Y-%m-%dT%H:%M:%S.%fZ") if len(text) == 32 else text
+
+
+def _in_utc(text: str, form: str) -> str:
+    """A time in another form; what is none stays as it is."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return text
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.tzinfo else text
+    return moment.astimezone(UTC).strftime(form) if moment.tzinfo else text
 
 
 def with_times(kind: str, document: Document) -> Document:

@@ -13,6 +13,7 @@ from muster.embedded.exchange import (
     exists,
     invalid,
     not_found,
+    other_namespace,
     wrong,
 )
 from muster.embedded.intake import check_frame, completed, fill_in, of_kind, parse, take_in
@@ -54,11 +55,11 @@ def create(core: Core, target: Target, document: Document, options: Options) -> 
     space = (document.get("metadata") or {}).get("namespace") or ""
     if resource.namespaced:
         if space and space != target.namespace:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+            raise other_namespace()
         if not target.namespace:
             raise bad_request("an empty namespace may not be set during creation")
     elif space:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise other_namespace()
     if (document.get("metadata") or {}).get("resourceVersion"):
         raise Said(500, "", "resourceVersion should not be set on objects to be created")
     return _insert(core, target, document, options, warnings, "Update")
@@ -121,7 +122,7 @@ def replace(core: Core, target: Target, document: Document, options: Options) ->
         else:
             raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({name})")
     if resource.namespaced and (metadata.get("namespace") or target.namespace) != target.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise other_namespace()
     document, warnings = completed(resource, {**document, "metadata": metadata}, options)
     current = core.store.get(target.key)
     if current is None:
@@ -262,7 +263,7 @@ def _patched(core: Core, target: Target, current: Document, new: Any, options: O
         raise bad_request(f"the name of the object ({said or ''}) does not match the name on the URL ({name})")
     space = (new.get("metadata") or {}).get("namespace") or ""
     if resource.namespaced and space != target.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise other_namespace()
     try:
         new = of_kind(resource, new)
         document, warnings = completed(resource, new, options, known)

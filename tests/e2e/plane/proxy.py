@@ -69,6 +69,7 @@ class Proxy:
         self.faults: list[Fault] = []
         self.seen: list[Seen] = []
         self._streams: set[asyncio.Task[Any]] = set()
+        self._listens = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -124,8 +125,11 @@ class Proxy:
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, LOOPBACK, self._port, reuse_address=True).start()
+        self._listens = True
 
     async def _close(self) -> None:
+        # First nobody is answered any more: else a request on an open connection is, after the watches were cut.
+        self._listens = False
         await self._cut()
         await self._runner.cleanup()
         await self._session.close()
@@ -140,8 +144,10 @@ class Proxy:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         at_s, status = time.monotonic(), 0
         try:
-            response = await self._answer(request)
-            status = response.status
+            response = await self._answer(request) if self._listens else web.Response(status=502)
+            if not self._listens:
+                _cut_off(request)
+            status = response.status if self._listens else 0
             return response
         finally:
             self.seen.append(Seen(at_s, request.method, request.path_qs, status))

@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from muster.plan.attempt import Engine
 from muster.plan.budget import Budget
 from muster.plan.ledger import Taking
 from muster.plan.problem import Bound, Part, Problem
 from muster.plan.progress import Bounds, Progress
-from muster.plan.units import Spot, Table, without
-from muster.snapshot.arrays import Gang
+from muster.plan.units import Numbers, Spot, Table, without
+from muster.snapshot.arrays import Gang, Snapshot
 
 # Per moved pod (gang, leaf, place in the leaf): the node that is kept for its successor.
 Homes = dict[tuple[int, int, int], int]
@@ -38,6 +40,21 @@ def rehome(engine: Engine, table: Table, units: Collection[int]) -> Homes | None
             return None
         homes.update(zip(pods, answer[0].pods, strict=True))
     return homes
+
+
+def settled(snapshot: Snapshot, table: Table, units: Numbers) -> Numbers:
+    """Those of the units that could come back to where they are: no domain, and nothing about a node, is against it.
+
+    If some of them can be moved then all can, since the others find their old places.
+    """
+    meant, stays = np.zeros((2, len(table)), dtype=bool)
+    meant[units] = stays[units] = True
+    rows = np.flatnonzero(meant[table.unit] & table.there)
+    unit, node, shape = table.unit[rows], table.node[rows], table.shape[rows]
+    for one in np.unique(shape).tolist():
+        stays[unit[(shape == one) & ~snapshot.allowed[one][node]]] = False
+    apart = [gang for gang in np.unique(table.gang[units]).tolist() if table.is_apart(gang)]
+    return units[stays[units] & ~np.isin(table.gang[units], apart)]
 
 
 def together(

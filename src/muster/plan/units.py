@@ -91,6 +91,7 @@ class Table:
         self._went: dict[int, set[int]] = {}
         # What was found about units that go together, until more have gone.
         self._legal: dict[tuple[int, frozenset[int]], bool] = {}
+        self._apart: dict[int, bool] = {}
         self._units_of: dict[int, list[int]] = {}
         for number, unit in enumerate(others, start=self._rigid):
             self._units_of.setdefault(unit.gang, []).append(number)
@@ -179,6 +180,22 @@ class Table:
         spots = {spot for unit in units for spot in unit.pods} | self.gone.get(gang, set())
         whole = {unit.row for unit in units if unit.kind >= UnitKind.SURPLUS_CHILD} | self._went.get(gang, set())
         return stands(self._snapshot.gangs[gang], spots, whole)
+
+    def is_apart(self, gang: int) -> bool:
+        """Whether the pods that a gang had at first are in several domains of a required level, or outside of all."""
+        if gang not in self._apart:
+            found, topologies = self._snapshot.gangs[gang], self._snapshot.topologies
+            domains = (
+                {
+                    int(topologies[hold.topology].levels[hold.required].domain_of[node])
+                    for leaf in hold.leaves
+                    for node in _pods(found, leaf).nodes
+                }
+                for hold in found.holds
+                if hold.required != NONE
+            )
+            self._apart[gang] = any(len(some) > 1 or NONE in some for some in domains)
+        return self._apart[gang]
 
     def alike(self, number: int) -> object:
         """What a unit of one pod is to those who look for room; younger ones of the same are taken first."""

@@ -17,7 +17,7 @@ from muster.plan.accounts import NOTHING, Accounts, Charge
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.bundles import Bundles, bundles_of
 from muster.plan.choices import hopeful, ranked, units_in
-from muster.plan.homes import Homes, rehome, together
+from muster.plan.homes import Homes, rehome, settled, together
 from muster.plan.ledger import Taking
 from muster.plan.outcome import UnitKind
 from muster.plan.problem import Part
@@ -97,10 +97,18 @@ class Search:
         pool = self._relevant(self.question.rights.candidates)
         surplus = pool[self.table.kind[pool] < UnitKind.WHOLE_GANG]
         for stage in (surplus, pool) if len(surplus) < len(pool) else (pool,):
-            found = self._best_of(stage) if len(stage) and self._fits(stage) else None
+            found = self._in_stage(stage)
             if found is not None:
                 return found
         return None
+
+    def _in_stage(self, pool: Numbers) -> Found | None:
+        """The best of some. Who can't even come back to its place may be in the way of all: it is left out, too."""
+        calm = settled(self.snapshot, self.table, pool) if self.question.moves else pool
+        stages = (pool, calm) if len(calm) < len(pool) else (pool,)
+        found = [self._best_of(some) if len(some) and self._fits(some) else None for some in stages]
+        best = min((one for one in found if one is not None), key=lambda one: self.rank(one.units), default=None)
+        return best._replace(exact=best.exact and found[0] is not None) if best is not None else None
 
     def _relevant(self, candidates: Numbers) -> Numbers:
         """Units with a pod on a node that the gang could use."""

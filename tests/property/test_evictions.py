@@ -125,6 +125,7 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
                 pods.append({"gang": name, "name": f"w{len(pods)}-{name}{leaf}", "gpus": size, **_leaf(leaf)})
             for _ in range(minimum + draw(st.sampled_from([0, 0, 0, 0, 1, 1, 1, 2, -1]))):
                 if len(pods) < most:
+                    size = draw(st.integers(1, 2)) if one_in(draw, 6) else size
                     where = draw(st.sampled_from(names))
                     used[where] += size
                     pods.append(_pod(draw, name, leaf, len(pods), size, where))
@@ -140,6 +141,7 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
         for leaf, minimum in leaves.items():
             size = draw(st.sampled_from([1, 1, 2, 2, 3]))
             for number in range(minimum):
+                size = draw(st.integers(1, 3)) if one_in(draw, 6) else size
                 pods.append({"gang": name, "name": f"{name}{leaf}{number}", "gpus": size, **_leaf(leaf)})
     holes = [draw(st.sampled_from([0, 0, 0, 1, 1, 2])) for _ in names]
     shut = [waiting > 1 and one_in(draw, 12) for _ in names]
@@ -241,6 +243,36 @@ def test_victims_are_found_when_there_are_any(objects):
             return
         assert not answers, f"{action}: {sorted(min(answers, key=lambda one: one.rank).pods)} could go for g"
     assert outcome.verdict is not Verdict.PLACED
+
+
+@st.composite
+def floors(draw: st.DrawFn) -> Objects:
+    """A gang with a floor, alone with some room, in a queue that may be too small for it."""
+    leaves = {name: draw(st.integers(1, 2)) for name in ["x", "y", "z"][: draw(st.integers(2, 3))]}
+    least = sum(leaves.values())
+    pods: list[Objects] = []
+    for leaf, minimum in leaves.items():
+        for number in range(minimum + draw(st.integers(0, 2))):
+            pods.append({"gang": "g", "name": f"g{leaf}{number}", "subGroup": leaf, "gpus": draw(st.integers(1, 2))})
+    spec: Objects = {
+        "queue": "a",
+        "minMember": draw(st.integers(least, len(pods))),
+        "subGroups": [{"name": leaf, "minMember": minimum} for leaf, minimum in leaves.items()],
+        "preemptibility": draw(st.sampled_from(["preemptible", "semi-preemptible", "non-preemptible"])),
+    }
+    amounts = st.integers(least - 1, 2 * len(pods))
+    queue = {"quota": draw(amounts), **({"limit": draw(amounts)} if draw(st.booleans()) else {})}
+    sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
+    nodes = [{"name": f"n{index}", "gpus": size} for index, size in enumerate(sizes)]
+    return {"nodes": nodes, "queues": {"a": queue}, "gangs": {"g": spec}, "pods": pods}
+
+
+@given(floors())
+def test_a_floor_is_filled_within_what_its_queue_allows(objects):
+    """Whichever pods the floor takes: all of them together are within limit and quota, or it is not placed."""
+    story = played(objects)
+    _, outcome = story.plan.of(("default", "g"))
+    assert (outcome.verdict is Verdict.PLACED) == cluster_of(story).fits("g")
 
 
 @given(crowds())

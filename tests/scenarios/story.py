@@ -8,6 +8,7 @@ from typing import Any
 from muster.api.kinds import kind_of, read_object
 from muster.plan.cycle import Memory, Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
+from muster.plan.reasons import Code
 from muster.sim.objects import BEGIN, at
 from muster.sim.scenario import Scenario, Step
 from muster.snapshot.arrays import Gang
@@ -158,7 +159,8 @@ class Story:
         return [*(f"{key[2]} is gone" for key in ended), *made]
 
     def wrong(self, *, remembers: bool = False) -> list[str]:
-        """Whatever is expected: the order of documents means nothing, and the oracle finds no fault (SPEC §11).
+        """Whatever is expected: the order of documents means nothing, and neither the oracle nor the check that stands
+        behind every decision finds a fault (SPEC §11).
 
         A plan that `remembers` may give the reason of an earlier no, which is true still, but not of today.
         """
@@ -170,6 +172,8 @@ class Story:
         what, telling = ("a fresh start", done_by) if remembers else ("another order of documents", said)
         wrong = [f"{what}: {one}" for one in unlike(telling(self.plan), telling(again))]
         wrong += [fault for gang in self.plan.snapshot.gangs for fault in self._faults(gang)]
+        reasons = [reason for one in self.plan.outcomes for reason in one.reasons]
+        wrong += [f"it refuses itself: {one.detail}" for one in reasons if one.code == Code.SCHEDULER_ERROR]
         return wrong + self._unlawful()
 
     def _faults(self, gang: Gang) -> list[str]:

@@ -11,7 +11,7 @@ from muster.plan.outcome import QueueOutcome
 from muster.plan.progress import Progress
 from muster.plan.proof import Refused
 from muster.plan.shares import fair_shares
-from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.arrays import Gang, Placed, Snapshot
 from muster.snapshot.queues import CHARGES, UNLIMITED
 
 # Amounts per charge, in base units.
@@ -105,15 +105,9 @@ class Accounts:
                 total[c] += amount * count
         return tuple(total)
 
-    def firm_of(self, gang: Gang, more: Mapping[int, Sequence[int]] | None = None) -> Charge:
-        """The part of a gang that may not be evicted; with `more` pods placed, their shapes by leaf."""
-        if gang.is_firm:
-            shapes = [shape for placed in gang.placed.values() for shape in placed.shapes]
-            shapes += [shape for found in (more or {}).values() for shape in found]
-            return self.cost((shape, 1) for shape in shapes)
-        if gang.is_preemptible:
-            return NOTHING
-        return self.cost((shape, 1) for _, shape in core_pods(gang, more))
+    def firm_of(self, gang: Gang) -> Charge:
+        """The part of a gang that may not be evicted."""
+        return self.cost((shape, 1) for shape in firm_shapes(gang))
 
     def firm_more(self, progress: Progress, counts: Mapping[int, int], cost: Charge) -> Charge:
         """What may not be evicted any more once so many pods of each batch are placed, which cost `cost`."""
@@ -122,13 +116,9 @@ class Accounts:
             return cost
         if gang.is_preemptible:
             return NOTHING
-        now: dict[int, list[int]] = {}
-        then: dict[int, list[int]] = {}
-        for number, batch in enumerate(gang.waiting):
-            used = progress.used[number]
-            now.setdefault(batch.leaf, []).extend([batch.shape] * used)
-            then.setdefault(batch.leaf, []).extend([batch.shape] * (used + counts.get(number, 0)))
-        return plus(self.firm_of(gang, then), self.firm_of(gang, now), -1)
+        then = [used + counts.get(batch, 0) for batch, used in enumerate(progress.used)]
+        now, later = (self.cost((shape, 1) for _, shape in core_pods(gang, used)) for used in (progress.used, then))
+        return plus(later, now, -1)
 
     def has_end(self, row: int) -> bool:
         """Whether the queue, or one above it, has a limit or a quota."""
@@ -242,26 +232,29 @@ def firm_shapes(gang: Gang) -> list[int]:
     return [shape for _, shape in core_pods(gang)] if not gang.is_preemptible else []
 
 
-def core_pods(gang: Gang, more: Mapping[int, Sequence[int]] | None = None) -> Iterator[tuple[int, int]]:
-    """The (leaf, shape) of every pod of the core, the oldest of each leaf; with `more` pods placed, their shapes."""
-    here = {leaf: placed.shapes for leaf, placed in gang.placed.items()}
-    for leaf, shapes in (more or {}).items():
-        here[leaf] = (*here.get(leaf, ()), *shapes)
-    for leaf, kept in core_counts(gang, {leaf: len(shapes) for leaf, shapes in here.items()}).items():
-        yield from ((leaf, shape) for shape in here[leaf][:kept])
+def core_pods(gang: Gang, used: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
+    """The (leaf, shape) of every pod of the core, the oldest of each leaf; with so many pods of each batch placed."""
+    here = {leaf: list(zip(_ages(placed), placed.shapes, strict=True)) for leaf, placed in gang.placed.items()}
+    for batch, pods in zip(gang.waiting, used, strict=False):
+        here.setdefault(batch.leaf, []).extend((age, batch.shape) for age in batch.ages[:pods])
+    for pods_here in here.values():
+        pods_here.sort()
+    ages = {leaf: [age for age, _ in pods_here] for leaf, pods_here in here.items()}
+    for leaf, kept in core_counts(gang, ages).items():
+        yield from ((leaf, shape) for _, shape in here[leaf][:kept])
 
 
-def core_counts(gang: Gang, placed: Mapping[int, int] | None = None) -> dict[int, int]:
-    """Per leaf how many of its placed pods are core; with other numbers of placed pods than there are."""
+def core_counts(gang: Gang, ages: Mapping[int, Sequence[int]] | None = None) -> dict[int, int]:
+    """Per leaf how many of its placed pods are core: the oldest. With `ages`, of other pods than those placed now."""
     rows = range(len(gang.tree.nodes))
-    if placed is None:
-        placed = {leaf: len(found.nodes) for leaf, found in gang.placed.items()}
+    if ages is None:
+        ages = {leaf: _ages(placed) for leaf, placed in gang.placed.items()}
     succeeded = [gang.counts[row].succeeded if row in gang.counts else 0 for row in rows]
-    found = core(gang.tree, [placed.get(row, 0) for row in rows], succeeded, gang.was_core)
-    counts = {leaf: found.pods[leaf] for leaf in placed}
+    found = core(gang.tree, [len(ages.get(row, ())) for row in rows], succeeded, gang.was_core)
+    counts = {leaf: found.pods[leaf] for leaf in ages}
     if found.floor_pods:
         # The oldest of those that are left, wherever they are.
-        left = [(_age(gang, leaf, at), leaf) for leaf in placed for at in range(counts[leaf], placed[leaf])]
+        left = [(age, leaf) for leaf, pods in ages.items() for age in pods[counts[leaf] :]]
         for _, leaf in sorted(left)[: found.floor_pods]:
             counts[leaf] += 1
     return counts
@@ -282,7 +275,5 @@ def minimum_of(gang: Gang, row: int) -> dict[int, int]:
     return found
 
 
-def _age(gang: Gang, leaf: int, at: int) -> int:
-    """The place of a pod in the order of the gang's pods; what is placed now comes last."""
-    ages = gang.placed[leaf].ages if leaf in gang.placed else ()
-    return ages[at] if at < len(ages) else 2**31 + at
+def _ages(placed: Placed) -> Sequence[int]:
+    return placed.ages or range(len(placed.nodes))

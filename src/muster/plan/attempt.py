@@ -210,7 +210,7 @@ class Engine:
         self, progress: Progress, needs: Needs, extra: int, bounds: Bounds, budget: Budget
     ) -> Attempt | None:
         """The minimums first, then pods one by one, the lightest first, until the floor is reached; often enough."""
-        gang, trial = progress.gang, progress.copy()
+        gang, trial = progress.gang, progress.ahead()
         counts = next(self._pods(progress, 0, needs, 0, bounds.barred), None)
         if counts is None or progress.refusal(counts) is not None:
             return None

@@ -174,6 +174,8 @@ class Books:
                 self.accounts.charge(row, cost, firm)
                 if nominated:
                     self.accounts.await_(row, cost, firm)
+                for batch, pods in counts.items():
+                    blank.used[batch] += pods
         gone, self.gone = self.gone, {}
         moved = [one for one in self.evictions if one.to != NONE]
         self._discharge([one for one in self.evictions if one.to == NONE])

@@ -9,6 +9,9 @@ from muster.api.tree import NONE, core, satisfied
 from muster.plan.outcome import Eviction, Placement
 from muster.snapshot.arrays import Gang, Snapshot
 
+# Pods of a gang that were sent to nodes, by batch and number.
+Sent = frozenset[tuple[int, int]]
+
 
 class Leaving:
     """Who has left, per gang."""
@@ -78,7 +81,7 @@ class Leaving:
             return []
         if gang.is_firm:
             return [f"{gang.key[1]} is not preemptible"]
-        kept = _core_pods(gang)
+        kept = _core_pods(gang, _by_age(gang))
         touched = [spot for spot in gone if spot[1] < kept.get(spot[0], 0)]
         return [f"{gang.key[1]} loses a pod of its core"] if touched else []
 
@@ -118,7 +121,7 @@ class Charged:
         self._used: list[list[int]] = []
         self._firm: list[list[int]] = []
         # Pods that were sent, per gang and batch.
-        self._sent: dict[int, Counter[int]] = {}
+        self._sent: dict[int, Sent] = {}
 
     def leave(self, evictions: Sequence[Eviction], sign: int) -> None:
         """Pods leave their queues, or with sign -1 do not after all. They were none of what must stay."""
@@ -153,18 +156,14 @@ class Charged:
             rise, firm_rise, self._sent[number] = self._rises(number, placements)
             self._enter(self._snapshot.queues.row_of[self._snapshot.gangs[number].queue], rise, firm_rise)
 
-    def _rises(self, number: int, placements: Sequence[Placement]) -> tuple[list[int], list[int], Counter[int]]:
+    def _rises(self, number: int, placements: Sequence[Placement]) -> tuple[list[int], list[int], Sent]:
         """What placements add to the queue, how much of it may not be evicted, and all that was sent then."""
         gang = self._snapshot.gangs[number]
-        more = Counter[int]()
-        for one in placements:
-            more[one.batch] += len(one.pods)
-        before = self._sent.get(number, Counter())
-        rise = self._cost({(batch, gang.waiting[batch].shape): pods for batch, pods in more.items()})
-        firm_rise = [
-            b - a for a, b in zip(self._firm_of(gang, before), self._firm_of(gang, before + more), strict=True)
-        ]
-        return rise, firm_rise, before + more
+        more = frozenset((one.batch, pod) for one in placements for pod in one.pods)
+        before = self._sent.get(number, frozenset())
+        rise = self._cost(Counter((batch, gang.waiting[batch].shape) for batch, _ in more))
+        both = zip(self._firm_of(gang, before), self._firm_of(gang, before | more), strict=True)
+        return rise, [then - now for now, then in both], before | more
 
     def faults_of_lone_pods(self, placements: Sequence[Placement]) -> list[str]:
         """The same for many gangs of one pod each."""
@@ -223,7 +222,7 @@ class Charged:
                 for placed in gang.placed.values():
                     held += placed.shapes
                 if not gang.is_preemptible:
-                    firm = self._firm_of(gang, Counter())
+                    firm = self._firm_of(gang, frozenset())
                     self._enter(queues.row_of[gang.queue], [0] * len(firm), firm)
         for queue, shapes in by_queue.items():
             cost = self._cost({(0, shape): n for shape, n in Counter(shapes).items()})
@@ -236,35 +235,39 @@ class Charged:
                 total[c] += count * amount
         return total
 
-    def _firm_of(self, gang: Gang, more: Mapping[int, int]) -> list[int]:
-        """What may not be evicted of a gang, with more pods of its batches placed: they come after those that are."""
+    def _firm_of(self, gang: Gang, more: Sent) -> list[int]:
+        """What may not be evicted of a gang, with more of its pods placed."""
         if gang.is_preemptible:
             return [0] * self._snapshot.charges.shape[1]
-        shapes = {leaf: list(placed.shapes) for leaf, placed in gang.placed.items()}
-        for batch, count in sorted(more.items()):
-            shapes.setdefault(gang.waiting[batch].leaf, []).extend([gang.waiting[batch].shape] * count)
-        if not gang.is_firm:
-            kept = _core_pods(gang, {leaf: len(found) for leaf, found in shapes.items()})
-            shapes = {leaf: found[: kept.get(leaf, 0)] for leaf, found in shapes.items()}
-        return self._cost(Counter((leaf, shape) for leaf, found in shapes.items() for shape in found))
+        pods = _by_age(gang)
+        for batch, pod in more:
+            leaf, shape, ages = gang.waiting[batch].leaf, gang.waiting[batch].shape, gang.waiting[batch].ages
+            pods.setdefault(leaf, []).append((ages[pod], shape))
+        pods = {leaf: sorted(found) for leaf, found in pods.items()}
+        kept = {} if gang.is_firm else _core_pods(gang, pods)
+        firm = ((leaf, shape) for leaf, found in pods.items() for _, shape in found[: kept.get(leaf, len(found))])
+        return self._cost(Counter(firm))
 
 
 def _placed(gang: Gang) -> list[int]:
     return [len(gang.placed[row].nodes) if row in gang.placed else 0 for row in range(len(gang.tree.nodes))]
 
 
-def _core_pods(gang: Gang, placed: Mapping[int, int] | None = None) -> dict[int, int]:
-    """How many of the oldest pods of every leaf are core."""
-    have = _placed(gang)
-    for leaf, count in (placed or {}).items():
-        have[leaf] = count
+def _by_age(gang: Gang) -> dict[int, list[tuple[int, int]]]:
+    """Placed pods by leaf, as (age, shape)."""
+    return {
+        leaf: list(zip(placed.ages or range(len(placed.nodes)), placed.shapes, strict=True))
+        for leaf, placed in gang.placed.items()
+    }
+
+
+def _core_pods(gang: Gang, pods: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, int]:
+    """How many of the oldest pods of every leaf are core; the pods as (age, shape), oldest first."""
+    have = [len(pods.get(row, ())) for row in range(len(gang.tree.nodes))]
     succeeded = [gang.counts[row].succeeded if row in gang.counts else 0 for row in range(len(have))]
     found = core(gang.tree, have, succeeded, gang.was_core)
     kept = {leaf: found.pods[leaf] for leaf in gang.tree.leaves}
-    further: list[tuple[int, int]] = []
-    for leaf in gang.tree.leaves if found.floor_pods else ():
-        ages = gang.placed[leaf].ages if leaf in gang.placed else ()
-        further += [(ages[at] if at < len(ages) else 2**31 + at, leaf) for at in range(kept[leaf], have[leaf])]
+    further = [(age, leaf) for leaf, found_here in pods.items() for age, _ in found_here[kept[leaf] :]]
     for _, leaf in sorted(further)[: found.floor_pods]:
         kept[leaf] += 1
     return kept

@@ -58,6 +58,17 @@ class Progress:
         other.pins = [Pins(set(pins.required), set(pins.preferred)) for pins in self.pins]
         return other
 
+    def ahead(self) -> "Progress":
+        """The same, to go on from without consequences: its queue is asked for all that was placed on the way."""
+        other = self.copy()
+
+        def permit(progress: "Progress", counts: Mapping[int, int]) -> Refused | None:
+            taken = (now - before for now, before in zip(progress.used, self.used, strict=True))
+            return self.refusal({batch: n for batch, used in enumerate(taken) if (n := used + counts.get(batch, 0))})
+
+        other._permit = permit if self.is_limited else None
+        return other
+
     @property
     def is_limited(self) -> bool:
         """Whether its queue may refuse something."""

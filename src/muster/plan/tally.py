@@ -145,16 +145,17 @@ def gang_after(plan: Plan, number: int) -> Gang:
         if placement.nominated:
             continue
         before = placed.get(batch.leaf, NOBODY)
-        older = sum(len(one.pods) for one in placed.values())
-        placed[batch.leaf] = Placed(
-            (*before.pods, *(batch.pods[pod] for pod in placement.pods)),
-            (*before.nodes, *placement.nodes),
-            (*before.shapes, *([batch.shape] * len(placement.pods))),
+        count = len(placement.pods)
+        more = Placed(
+            tuple(batch.pods[pod] for pod in placement.pods),
+            placement.nodes,
+            (batch.shape,) * count,
             # Of pods that wait nobody knows these two.
-            (*before.controlled, *([False] * len(placement.pods))),
-            (*before.guards, *([()] * len(placement.pods))),
-            (*before.ages, *range(older, older + len(placement.pods))),
+            (False,) * count,
+            ((),) * count,
+            tuple(batch.ages[pod] for pod in placement.pods),
         )
+        placed[batch.leaf] = before.merged(more)
     waiting = []
     for at, batch in enumerate(gang.waiting):
         left = [pod for pod in range(len(batch.pods)) if pod not in taken.get(at, ())]

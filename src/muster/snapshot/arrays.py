@@ -46,7 +46,7 @@ class Hold(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Waiting pods of one leaf and one shape, oldest first; `ages` are their places in the order of the whole leaf."""
+    """Waiting pods of one leaf and one shape, oldest first; `ages` are their places in the order of the gang's pods."""
 
     leaf: int
     shape: int
@@ -67,8 +67,13 @@ class Placed(NamedTuple):
     shapes: tuple[int, ...]
     controlled: tuple[bool, ...] = ()
     guards: tuple[tuple[int, ...], ...] = ()
-    # Their places in the order of all placed pods of the gang, the oldest first.
+    # Their places in the order of all pods of the gang, the oldest first.
     ages: tuple[int, ...] = ()
+
+    def merged(self, more: "Placed") -> "Placed":
+        """With more pods of the leaf, each where its age puts it."""
+        pods = sorted((*zip(*self, strict=True), *zip(*more, strict=True)), key=lambda one: one[-1])
+        return Placed(*zip(*pods, strict=True))
 
 
 NOBODY = Placed((), (), ())

@@ -254,8 +254,8 @@ class _Pods:
         self._guarded = namespace in around.guards
         self._waiting: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
         self._placed: dict[int, list[tuple[str, int, int, bool, tuple[int, ...], int]]] = {}
-        self._ages: dict[int, int] = {}
-        self._seen = 0
+        # The last pod in their order.
+        self._seen = -1
         # The shapes of those that are set aside and have a node.
         self.aside: list[int] = []
         # Per leaf: succeeded, gated, terminating, total, failed.
@@ -263,6 +263,7 @@ class _Pods:
 
     def add(self, facts: PodFacts) -> None:
         """One more pod, younger than those before it."""
+        self._seen += 1
         metadata, around = facts.pod.metadata, self._around
         leaf = self._tree.leaf_of(metadata.labels.get(SUBGROUP_LABEL))
         if leaf == NONE:
@@ -285,7 +286,6 @@ class _Pods:
                 guards = around.guards.of(self._namespace, metadata.labels) if self._guarded else ()
                 guards += around.guards.staying((self._namespace, metadata.name))
                 found = (metadata.name, row, around.shape_number(facts), controlled, guards, self._seen)
-                self._seen += 1
                 self._placed.setdefault(leaf, []).append(found)
         elif facts.state is State.SUCCEEDED:
             counts[0] += 1
@@ -302,9 +302,8 @@ class _Pods:
         if facts.unsupported:
             self._held.append(Issue(UNSUPPORTED, leaf, ", ".join(facts.unsupported), name))
         nominated = self._around.node_row.get(facts.pod.status.nominated_node_name, NONE)
-        age = self._ages[leaf] = self._ages.get(leaf, -1) + 1
         shape = self._around.shape_number(facts)
-        self._waiting.setdefault((leaf, shape), []).append((name, age, nominated))
+        self._waiting.setdefault((leaf, shape), []).append((name, self._seen, nominated))
 
     def nominate(self, nodes: Mapping[str, int]) -> None:
         """Room for some pods that wait, by name."""

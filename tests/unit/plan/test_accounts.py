@@ -236,7 +236,7 @@ def test_what_is_placed_raises_the_firm_part(kind, firm, rises):
     pods = [{"gang": "g", "name": "old", "gpus": 2, "on": "n", "age": 9}]
     if kind == "non-preemptible":
         pods.append({"gang": "g", "name": "old1", "gpus": 3, "on": "n", "age": 8})
-    pods.append({"gang": "g", "name": "new", "count": 3})
+    pods.append({"gang": "g", "name": "new", "count": 3, "age": 1})
     snapshot = snapshot_of(merged(NODES, {"gangs": {"g": spec}, "pods": pods}))
     accounts, gang = Accounts(snapshot), snapshot.gangs[0]
     assert accounts.firm_of(gang)[GPU] == firm

@@ -1,6 +1,6 @@
 """One gang as the page shows it: its tree, its pods where they are and where they go, and why it waits."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.once import once
@@ -186,30 +186,31 @@ class _Crew:
         gone = {(one.leaf, one.pod): one for one in deeds.evictions}
         bound = self._placements(deeds, nominated=False)
         left = without(gang, gone) if gone else gang
-        counts = {leaf: len(here.nodes) for leaf, here in left.placed.items()}
+        ages = {leaf: list(here.ages) for leaf, here in left.placed.items()}
         for leaf, coming in bound.items():
-            counts[leaf] = counts.get(leaf, 0) + len(coming)
-        core = core_counts(left, counts)
+            ages[leaf] = sorted((*ages.get(leaf, ()), *(one[-1] for one in coming)))
+        core = {leaf: set(ages[leaf][:kept]) for leaf, kept in core_counts(left, ages).items()}
         reserved, leavers = self._placements(deeds, nominated=True), self._leavers(deeds)
         for leaf in sorted({*gang.placed, *bound, *reserved, *leavers}):
-            staying = self._placed(leaf, core.get(leaf, 0), deeds, gone)
-            for at, (name, node, shape) in enumerate(bound.get(leaf, ()), start=staying):
+            self._placed(leaf, core.get(leaf, ()), deeds, gone)
+            for name, node, shape, age in bound.get(leaf, ()):
                 self._add(name, node, leaf, shape, BINDING, self.comes)
-                if at >= core.get(leaf, 0):
+                if age not in core[leaf]:
                     self.surplus.append(shape)
-            for name, node, shape in reserved.get(leaf, ()):
+            for name, node, shape, _ in reserved.get(leaf, ()):
                 self._add(name, node, leaf, shape, NOMINATED)
             for leaver in leavers.get(leaf, ()):
                 self._leave(leaver)
 
-    def _placements(self, deeds: Deeds, *, nominated: bool) -> dict[int, list[tuple[str, int, int]]]:
-        """Per leaf: name, node and shape of the pods that this cycle finds a place for."""
-        found: dict[int, list[tuple[str, int, int]]] = {}
+    def _placements(self, deeds: Deeds, *, nominated: bool) -> dict[int, list[tuple[str, int, int, int]]]:
+        """Per leaf: name, node, shape and age of the pods that this cycle finds a place for."""
+        found: dict[int, list[tuple[str, int, int, int]]] = {}
         for one in deeds.placements:
             if one.nominated is nominated:
                 batch = self._gang.waiting[one.batch]
                 found.setdefault(batch.leaf, []).extend(
-                    (batch.pods[pod], node, batch.shape) for pod, node in zip(one.pods, one.nodes, strict=True)
+                    (batch.pods[pod], node, batch.shape, batch.ages[pod])
+                    for pod, node in zip(one.pods, one.nodes, strict=True)
                 )
         return found
 
@@ -220,21 +221,19 @@ class _Crew:
                 found.setdefault(leaver.leaf, []).append(leaver)
         return found
 
-    def _placed(self, leaf: int, core: int, deeds: Deeds, gone: Mapping[tuple[int, int], Eviction]) -> int:
-        """Those of a leaf that have their place; the oldest that stay make up the core. Gives how many stay."""
-        staying, here = 0, self._gang.placed.get(leaf, NOBODY)
+    def _placed(self, leaf: int, core: Collection[int], deeds: Deeds, gone: Mapping[tuple[int, int], Eviction]) -> None:
+        """Those of a leaf that have their place; `core` are the ages of those that the minimum needs."""
+        here = self._gang.placed.get(leaf, NOBODY)
         for at, (name, node, shape) in enumerate(zip(here.pods, here.nodes, here.shapes, strict=True)):
             if gone and (leaf, at) in gone:
                 self._add(name, node, leaf, shape, LEAVING, self.holds)
                 if gone[leaf, at].to != NONE:
                     self._add(name, gone[leaf, at].to, leaf, shape, NOMINATED)
                 continue
-            state = CORE if staying < core else SURPLUS
+            state = CORE if here.ages[at] in core else SURPLUS
             if state is SURPLUS:
                 self.surplus.append(shape)
             self._add(name, node, leaf, shape, BINDING if name in deeds.flying else state, self.holds)
-            staying += 1
-        return staying
 
     def _add(
         self, name: str, node: int, leaf: int, shape: int, state: str, where: dict[int, int] | None = None

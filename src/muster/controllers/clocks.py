@@ -7,13 +7,14 @@ status has it is kept here, and only until the status has it too.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from muster.api.tree import satisfied
+from muster.api.cluster import SUBGROUP_LABEL
+from muster.api.tree import NONE, satisfied
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Counts, Gang, Recorded
 from muster.snapshot.times import since_epoch_ns
-from muster.snapshot.world import Key, World
+from muster.snapshot.world import Key, State, World
 
 _S = 10**9
 
@@ -27,13 +28,44 @@ def keep_clocks(plan: Plan, world: World, unsure: Collection[Key], flying: Colle
     moving = {*flying, *_moved(plan)} if keys else set[Key]()
     may_fail = frozenset(unsure)
     for key in keys:
-        at = bisect_left(gangs, key, key=lambda gang: gang.key)
-        gang = gangs[at] if at < len(gangs) else None
-        if gang is None or gang.key != key:
+        at = _number(plan, key)
+        gang = gangs[at] if at != NONE else None
+        if gang is None:
             world.record(key, {})
         elif gang.recorded:
             running = [row.stale_since_ns for row in plan.outcomes[at].rows]
             world.record(key, _known_better(gang, world, running, may_fail, is_told=key not in moving))
+
+
+def end_clocks(plan: Plan, world: World, key: Key, unsure: Callable[[], Collection[Key]]) -> None:
+    """Between two cycles, when a pod of a gang has its node: what is whole by that may lose something before the next
+    one, which would never know.
+    """
+    at, known = _number(plan, key), world.recorded.get(key, {})
+    gang = plan.snapshot.gangs[at] if at != NONE else None
+    if gang is None or not gang.recorded or not (known or gang.has_clock):
+        return
+    seen, may_fail = [0] * len(gang.tree.nodes), frozenset(unsure())
+    for pod, facts in world.members.get(key, {}).items():
+        leaf = gang.tree.leaf_of(facts.pod.metadata.labels.get(SUBGROUP_LABEL))
+        has_node = facts.state is State.PLACED and facts.pod.spec.node_name in world.nodes and pod not in may_fail
+        if leaf != NONE and (has_node or facts.state is State.SUCCEEDED):
+            seen[leaf] += 1
+    found = dict(known)
+    for row, (node, recorded, met) in enumerate(
+        zip(gang.tree.nodes, gang.recorded, satisfied(gang.tree, seen), strict=True)
+    ):
+        now = known.get(node.name, recorded)
+        if met and now is not None and now.stale_since_ns:
+            found[node.name] = _whole(gang, row, seen)
+    world.record(key, found)
+
+
+def _number(plan: Plan, key: Key) -> int:
+    """The gang of that name in the plan; NONE when it has none."""
+    gangs = plan.snapshot.gangs
+    at = bisect_left(gangs, key, key=lambda gang: gang.key)
+    return at if at < len(gangs) and gangs[at].key == key else NONE
 
 
 def _moved(plan: Plan) -> set[Key]:

@@ -19,7 +19,7 @@ from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
 from muster.api.validation.violation import ERROR, Report
 from muster.controllers.certainty import Promises, certain, nominated
-from muster.controllers.clocks import keep_clocks
+from muster.controllers.clocks import end_clocks, keep_clocks
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
 from muster.controllers.unread import pod_of_unread
@@ -106,10 +106,13 @@ class Scheduler:
         if not anew and self._is_older(type(found), found.metadata):
             return False
         if isinstance(found, Pod):
-            before = world.pods.get(key)
+            before, was_sent = world.pods.get(key), key in self.flights
             self.flights.see(_slim(found), deleted=deleted)
             after = world.pods.get(key)
-            return before is None or after is None or not before.state == after.state == State.PLACED
+            stays = before is not None and after is not None and before.state == after.state == State.PLACED
+            if after is not None and after.state == State.PLACED and (not stays or was_sent):
+                self._placed(after.gang)
+            return not stays
         if isinstance(found, PodGroup):
             group = world.groups.get(key)
             world.apply(found, deleted=deleted)
@@ -282,6 +285,12 @@ class Scheduler:
         """The API server took a bind."""
         self._patience.succeeded(order.gang)
         self.flights.answered(order.pod, order.uid, now_ns)
+        self._placed(order.gang)
+
+    def _placed(self, gang: Key | None) -> None:
+        """A pod of the gang has its node."""
+        if self.plan is not None and gang is not None:
+            end_clocks(self.plan, self.world, gang, self.flights.unsure)
 
     def refused(self, order: BindOrder | EvictOrder, why: str, now_ns: int) -> None:
         """The API server did not take a bind or an eviction. After a few of them the gang rests, or the pod is left

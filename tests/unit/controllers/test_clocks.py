@@ -122,7 +122,7 @@ def test_a_clock_that_began_anew_while_the_status_was_not_taken_runs_on_when_a_b
 
 def mended(says):
     """A gang that lost one of its two pods forty seconds ago, by its status. Another pod was sent to a node, and `says`
-    is done with the bind; then, between two cycles, that one is seen where it is and the other one is gone.
+    is done with the bind; then, between two cycles, the other one is gone, and that one is seen where it is.
     """
     scheduler = Scheduler()
     pods = [{"gang": "g", "name": "old", "on": "n"}, {"gang": "g", "name": "new"}]
@@ -135,8 +135,8 @@ def mended(says):
     scheduler.sent([bind], ns(40))
     says(scheduler, bind)
     scheduler.cycle(ns(41))
-    scheduler.see(structs.replace(seen["new"], spec=structs.replace(seen["new"].spec, node_name="n")))
     scheduler.see(seen["old"], deleted=True)
+    scheduler.see(on_its_node(seen["new"]))
     return scheduler
 
 
@@ -152,3 +152,61 @@ def test_a_bind_that_the_server_took_ends_a_clock_also_before_it_is_seen():
 def test_a_bind_without_an_answer_ends_no_clock():
     scheduler = mended(lambda scheduler, bind: scheduler.flights.lost(bind.pod, bind.uid, "nobody knows"))
     assert [order.pod[1] for order in scheduler.cycle(ns(42)).evictions] == ["new"]
+
+
+def below():
+    """A scheduler with a gang that is below its minimum for forty seconds; one more pod waits, and the bind is sent."""
+    scheduler = Scheduler()
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "gangs": {"g": {"minMember": 3, "stalenessGracePeriod": "60s"}},
+        "pods": [*({"gang": "g", "name": f"g-{at}", "on": "n"} for at in range(2)), {"gang": "g", "name": "g-2"}],
+    }
+    seen = seen_by(scheduler, things)
+    group = scheduler.world.groups["default", "g"]
+    rows = [SubGroupStatus(name="", satisfied=False, minimum=3, pods=PodCounts(placed=2), stale_since=BEGIN)]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    (bind,) = scheduler.cycle(ns(40)).binds
+    scheduler.sent([bind], ns(40))
+    return scheduler, seen, bind
+
+
+def on_its_node(pod):
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name="n"))
+
+
+def test_a_gang_that_was_whole_between_two_cycles_has_a_new_clock():
+    """Found by the simulation (seed 13077): the bind that made it whole was answered, and a tenth of a second later
+    another pod failed; the next cycle saw both, and reaped it by the clock of before.
+    """
+    scheduler, seen, bind = below()
+    scheduler.bound(bind, ns(41))
+    scheduler.see(seen["g-0"], deleted=True)
+    scheduler.see(on_its_node(seen["g-2"]))
+    assert [scheduler.cycle(ns(at)).evictions for at in (70, 129)] == [(), ()]
+    assert {order.pod[1] for order in scheduler.cycle(ns(131)).evictions} == {"g-1", "g-2"}
+
+
+def test_a_gang_that_a_watch_showed_whole_between_two_cycles_has_a_new_clock():
+    """The answer to the bind came late, or never."""
+    scheduler, seen, _ = below()
+    scheduler.see(on_its_node(seen["g-2"]))
+    scheduler.see(seen["g-0"], deleted=True)
+    assert scheduler.cycle(ns(70)).evictions == ()
+
+
+def test_a_gang_that_lost_a_pod_before_it_got_one_was_never_whole():
+    scheduler, seen, bind = below()
+    scheduler.see(seen["g-0"], deleted=True)
+    scheduler.bound(bind, ns(41))
+    scheduler.see(on_its_node(seen["g-2"]))
+    assert {order.pod[1] for order in scheduler.cycle(ns(70)).evictions} == {"g-1", "g-2"}
+
+
+def test_a_bind_without_an_answer_makes_nobody_whole():
+    scheduler, seen, bind = below()
+    scheduler.see(seen["g-2"])
+    assert scheduler.world.recorded == {}
+    scheduler.refused(bind, "409", ns(41))
+    scheduler.see(seen["g-0"], deleted=True)
+    assert {order.pod[1] for order in scheduler.cycle(ns(70)).evictions} == {"g-1"}

@@ -117,7 +117,12 @@ class Scheduler:
             group = world.groups.get(key)
             world.apply(found, deleted=deleted)
             return deleted or group is None or _stated(group) != _stated(found)
+        returns = isinstance(found, Node) and key[1] not in world.nodes
         world.apply(found, deleted=deleted, error=self._error_of(found) if isinstance(found, Queue) else "")
+        if returns and self.plan is not None:
+            # Its pods count again.
+            for number in self.plan.snapshot.clocked:
+                self._placed(self.plan.snapshot.gangs[number].key)
         return True
 
     def unread(

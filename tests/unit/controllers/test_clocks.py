@@ -210,3 +210,19 @@ def test_a_bind_without_an_answer_makes_nobody_whole():
     scheduler.refused(bind, "409", ns(41))
     scheduler.see(seen["g-0"], deleted=True)
     assert {order.pod[1] for order in scheduler.cycle(ns(70)).evictions} == {"g-1"}
+
+
+def test_a_gang_that_is_whole_by_a_node_that_comes_back_has_a_new_clock():
+    scheduler = Scheduler()
+    pods = [{"gang": "g", "name": "g-0", "on": "n"}, {"gang": "g", "name": "g-1", "on": "away"}]
+    gangs = {"g": {"minMember": 2, "stalenessGracePeriod": "60s"}}
+    nodes = [{"name": "n", "gpus": 8}, {"name": "away", "gpus": 8}]
+    seen = seen_by(scheduler, {"nodes": nodes, "gangs": gangs, "pods": pods})
+    group, away = scheduler.world.groups["default", "g"], scheduler.world.nodes["away"]
+    rows = [SubGroupStatus(name="", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN)]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    scheduler.see(away, deleted=True)
+    assert scheduler.cycle(ns(40)).evictions == ()
+    scheduler.see(structs.replace(away, metadata=structs.replace(away.metadata, uid="another")))
+    scheduler.see(seen["g-0"], deleted=True)
+    assert scheduler.cycle(ns(70)).evictions == ()

@@ -292,7 +292,7 @@ def _write_report(file: str, seeds: range, totals: Totals) -> None:
     before, behind = _marked(file)
     rows = [f"| {name} | {value} |" for name, value in _figures(seeds, totals).items()]
     rows.append(f"| violations | {len(totals.failed)} |")
-    broken = "".join(f"\n- {rule}: {n:,} {'seed' if n == 1 else 'seeds'}\n" for rule, n in totals.rules.most_common())
+    broken = "".join(f"\n- {rule}: {plural(n, 'seed')}\n" for rule, n in totals.rules.most_common())
     faults, deeds = (
         ", ".join(f"{name} {n:,}" for name, n in some.items()) for some in (_faults(totals), _deeds(totals))
     )

@@ -120,7 +120,7 @@ class Charged:
         self._counted = False
         self._used: list[list[int]] = []
         self._firm: list[list[int]] = []
-        # Pods that were sent, per gang and batch.
+        # Per gang.
         self._sent: dict[int, Sent] = {}
 
     def leave(self, evictions: Sequence[Eviction], sign: int) -> None:
@@ -240,9 +240,9 @@ class Charged:
         if gang.is_preemptible:
             return [0] * self._snapshot.charges.shape[1]
         pods = _by_age(gang)
-        for batch, pod in more:
-            leaf, shape, ages = gang.waiting[batch].leaf, gang.waiting[batch].shape, gang.waiting[batch].ages
-            pods.setdefault(leaf, []).append((ages[pod], shape))
+        for number, pod in more:
+            batch = gang.waiting[number]
+            pods.setdefault(batch.leaf, []).append((batch.ages[pod], batch.shape))
         pods = {leaf: sorted(found) for leaf, found in pods.items()}
         kept = {} if gang.is_firm else _core_pods(gang, pods)
         firm = ((leaf, shape) for leaf, found in pods.items() for _, shape in found[: kept.get(leaf, len(found))])

@@ -517,6 +517,50 @@ def test_a_stale_child_goes_whole_and_its_siblings_stay():
         assert court.broken() == broken
 
 
+def on_their_way(grace):
+    """Of each of two children one pod is there, on n-0 and n-2, and the other is on its way, to n-1 and n-3."""
+    court = Court(
+        nodes=[nodes(5)],
+        gangs={"v": {**TREE, **SEMI, "stalenessGracePeriod": grace}, "w": {"minMember": 1, **HIGH}},
+        pods=[*(pods("v", 2, sub_group=name) for name in "ab"), pods("w", 1)],
+    )
+    court.passes(10)
+    sent = [court.bind(name, f"n-{at}") for at, name in enumerate(("v-a-0", "v-a-1", "v-b-0", "v-b-1"))]
+    for request in sent[::2]:
+        court.arrives(request)
+    court.passes(1)
+    return court
+
+
+@pytest.mark.parametrize(("gone", "broken"), [("n-3", []), ("n-4", ["S5"])])
+@pytest.mark.parametrize("is_stale", [True, False])
+def test_who_is_on_its_way_to_a_node_that_is_gone_is_lost(is_stale, gone, broken):
+    """SPEC §1: whatever became of the bind. Its child is stale at once, or left over; the other one is whole with who
+    is on its way to a node that is there.
+    """
+    court = on_their_way("0s" if is_stale else "-1s")
+    court.vanishes(gone)
+    court.passes(1)
+    if not is_stale:
+        court.nominate(w_0="n-2")
+    court.plans(evictions=["v-b-0"])
+    court.evicts("v-b-0")
+    assert court.broken() == broken
+
+
+@pytest.mark.parametrize("blind", [("nodes",), ()])
+def test_who_is_on_its_way_to_a_node_that_was_not_seen_to_go_still_counts(blind):
+    """Without it the gang is below its minimum, and goes whole or not at all."""
+    court = on_their_way("0s")
+    court.is_deleted("v-b-1")
+    court.plans()
+    court.vanishes("n-1")
+    court.passes(0.5)
+    court.plans(blind=blind, evictions=["v-b-0"])
+    court.evicts("v-b-0")
+    assert court.broken() == ([] if blind else ["S5"])
+
+
 def test_a_pod_without_a_gang_is_not_evicted():
     court = Court(
         nodes=[Nodes(name="n-0")], pods=[Pods(name="lone", on="n-0", spec={"schedulerName": "kai-scheduler"})]

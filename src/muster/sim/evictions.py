@@ -159,12 +159,12 @@ class Evictions:
         group = self._books.group(gang, moment)
         if group is None or group.tree is None:
             return "§11.5", "and there is no such gang"
-        flying = set(self._binds.flying(self._books.gang(gang, moment), decision.process, moment))
+        flying = self._binds.flying(self._books.gang(gang, moment), decision.process, moment)
         stale: list[list[int]] | None = None
         first: tuple[str, str] | None = None
         # Pods are read before anybody goes, nodes are not: those that are gone may be seen a little longer.
         for more, late_s in product(
-            (flying, set[str]()) if flying else (flying,), dict.fromkeys((0.0, decision.lag_s))
+            (flying, dict[str, Member]()) if flying else (flying,), dict.fromkeys((0.0, decision.lag_s))
         ):
             placed = self._placed(group, more, moment, late_s)
             gone = {uid for uid in pods if uid in placed}
@@ -231,20 +231,23 @@ class Evictions:
             return "S5", halved
         return self._for_nobody(decision, group.key, moment, ended=ended)
 
-    def _placed(self, group: Group, flying: set[str], moment: float, late_s: float) -> dict[str, Member]:
+    def _placed(self, group: Group, flying: Mapping[str, Member], moment: float, late_s: float) -> dict[str, Member]:
         """Placed pods as the process had to count them: also those that it has sent on their way, and those on nodes
         that it saw so late.
         """
-        nodes, then_s = self._books.node, moment - late_s
         return {
             uid: pod
             for uid, pod in self._books.gang(group.key, moment).items()
             if group.leaf_of(pod) != NONE
-            and (
-                (pod.state == PLACED and (nodes(pod.node, moment) or nodes(pod.node, then_s)) is not None)
-                or (pod.state == WAITING and uid in flying)
-            )
+            and (pod.state == PLACED or uid in flying)
+            and self._is_there(flying.get(uid, pod).node, moment, late_s)
         }
+
+    def _is_there(self, node: str, moment: float, late_s: float) -> bool:
+        """Whether a node was there, or so long before: who has not seen it go counts on it, also for those that are on
+        their way to it.
+        """
+        return any(self._books.node(node, then_s) is not None for then_s in (moment, moment - late_s))
 
     def _leaving(self, decision: Decision) -> set[str]:
         """Pods that were told to go before, and may not have heard it yet."""
@@ -269,7 +272,8 @@ class Evictions:
             return []
         counts = self._present(group, decision, decision.at_s)
         for pod in come:
-            counts[group.leaf_of(pod)] += group.leaf_of(pod) != NONE
+            is_there = self._is_there(pod.node, decision.at_s, decision.lag_s)
+            counts[group.leaf_of(pod)] += group.leaf_of(pod) != NONE and is_there
         met = satisfied(tree, counts)
         found, open_rows = list[int](), [0]
         while open_rows:

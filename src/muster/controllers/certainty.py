@@ -4,13 +4,15 @@ Plans count what was sent as done. It may be refused, or never have arrived; and
 make to be reserved, and may be put off then. What would be wrong in that case waits until it is known.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
+from muster.api.tree import NONE, Tree, satisfied
 from muster.controllers.charging import leaning, overdrawn
+from muster.controllers.clocks import present_for_sure
 from muster.controllers.flights import Flights
 from muster.decisions.orders import EvictOrder, Orders, parts_of
 from muster.decisions.plan import Nominate, decide
-from muster.plan.outcome import Plan
+from muster.plan.outcome import Eviction, Plan, UnitKind
 from muster.snapshot.world import Key, World
 
 
@@ -31,8 +33,9 @@ class Promises:
 
 
 def certain(found: Orders, plan: Plan, world: World, flights: Flights, promises: Promises) -> Orders:
-    """Without evictions of pods that are still on their way to a node, and of others that are only right with them, or
-    with pods that were told to go before and may stay: all of them go when it is known what became of those.
+    """Without evictions of pods that are still on their way to a node, of gangs that can spare nobody if such pods of
+    theirs do not come, and of others that are only right with them, or with pods that were told to go before and may
+    stay: all of them go when it is known what became of those.
 
     And without more pods for a gang of which nobody knows what became of one: where somebody is admitted, that one does
     not count (SPEC §1). While it is not known whether a pod leaves, it may still hold its domain, and its part of its
@@ -40,10 +43,11 @@ def certain(found: Orders, plan: Plan, world: World, flights: Flights, promises:
     """
     leaving = flights.leaving()
     counts_on_them = _promised_room_of(leaving, plan, world) if found.evictions else set()
+    short = _short_without(frozenset(flights.unsure()), plan, world) if found.evictions else set()
     vain = {
         order
         for part in parts_of((*found.evictions, *promises.open(leaving)))
-        if any(one.pod in flights or one.beneficiary in counts_on_them for one in part)
+        if any(one.pod in flights or one.gang in short or one.beneficiary in counts_on_them for one in part)
         for order in part
     }
     # Also those that nobody tells to go now: the plan has given away what they hold.
@@ -67,3 +71,30 @@ def _promised_room_of(leaving: Iterable[Key], plan: Plan, world: World) -> set[s
     nodes = {world.pods[pod].pod.spec.node_name for pod in leaving if pod in world.pods}
     gangs = (world.pods[pod].gang for pod, node in nominated(plan).items() if node in nodes)
     return {"/".join(gang) for gang in gangs if gang is not None}
+
+
+def _short_without(unsure: Collection[Key], plan: Plan, world: World) -> set[Key]:
+    """The gangs that lose pods, and keep by the plan what these `unsure` ones would have to come for."""
+    flying = {world.pods[pod].gang for pod in unsure if pod in world.pods}
+    losses: dict[int, list[Eviction]] = {}
+    for one in plan.evictions if flying else ():
+        if plan.snapshot.gangs[one.gang].key in flying:
+            losses.setdefault(one.gang, []).append(one)
+    found = set[Key]()
+    for number, gone in losses.items():
+        gang, rows = plan.snapshot.gangs[number], plan.outcomes[number].rows
+        stays = present_for_sure(gang, world, unsure)
+        for one in gone:
+            stays[one.leaf] -= 1
+        met = satisfied(gang.tree, stays)
+        if any(rows[row].satisfied and not met[row] for one in gone for row in _kept(gang.tree, one)):
+            found.add(gang.key)
+    return found
+
+
+def _kept(tree: Tree, one: Eviction) -> Iterator[int]:
+    """The tree nodes that must not break by an eviction: those above what goes, and a leaf that loses a spare pod."""
+    row = one.row if one.kind == UnitKind.SURPLUS_POD else tree.nodes[one.row].parent
+    while row != NONE:
+        yield row
+        row = tree.nodes[row].parent

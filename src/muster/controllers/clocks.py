@@ -45,13 +45,7 @@ def end_clocks(plan: Plan, world: World, key: Key, unsure: Callable[[], Collecti
     gang = plan.snapshot.gangs[at] if at != NONE else None
     if gang is None or not gang.recorded or not (known or gang.has_clock):
         return
-    seen, may_fail = [0] * len(gang.tree.nodes), frozenset(unsure())
-    for pod, facts in world.members.get(key, {}).items():
-        leaf = gang.tree.leaf_of(facts.pod.metadata.labels.get(SUBGROUP_LABEL))
-        has_node = facts.state is State.PLACED and facts.pod.spec.node_name in world.nodes and pod not in may_fail
-        if leaf != NONE and (has_node or facts.state is State.SUCCEEDED):
-            seen[leaf] += 1
-    found = dict(known)
+    seen, found = present_for_sure(gang, world, frozenset(unsure())), dict(known)
     for row, (node, recorded, met) in enumerate(
         zip(gang.tree.nodes, gang.recorded, satisfied(gang.tree, seen), strict=True)
     ):
@@ -59,6 +53,17 @@ def end_clocks(plan: Plan, world: World, key: Key, unsure: Callable[[], Collecti
         if met and now is not None and now.stale_since_ns:
             found[node.name] = _whole(gang, row, seen)
     world.record(key, found)
+
+
+def present_for_sure(gang: Gang, world: World, unsure: Collection[Key]) -> list[int]:
+    """Per leaf: the pods of a gang that succeeded or have a node, without those that are `unsure` to have one."""
+    found = [0] * len(gang.tree.nodes)
+    for pod, facts in world.members.get(gang.key, {}).items():
+        leaf = gang.tree.leaf_of(facts.pod.metadata.labels.get(SUBGROUP_LABEL))
+        has_node = facts.state is State.PLACED and facts.pod.spec.node_name in world.nodes and pod not in unsure
+        if leaf != NONE and (has_node or facts.state is State.SUCCEEDED):
+            found[leaf] += 1
+    return found
 
 
 def _number(plan: Plan, key: Key) -> int:

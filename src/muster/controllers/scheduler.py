@@ -324,6 +324,9 @@ class Scheduler:
         if pod is None or pod.metadata.uid != uid:
             self._remember_gone(uid)
         flight = self.flights.read(key, uid, None if pod is None else _slim(pod))
+        facts = self.world.pods.get(key)
+        if facts is not None and facts.state is State.PLACED:
+            self._placed(facts.gang)
         if flight is not None and flight.unknown:
             self._failed(flight, flight.why, now_ns)
 

@@ -19,16 +19,17 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
     """From the root down: an unsatisfied root, or every unsatisfied child with placed pods whose parent is satisfied.
 
     `present` are placed and succeeded pods per leaf after the cycle. While a missing member terminates the clock stands
-    still: the time since `last_ns`, the cycle before, does not count; when nobody knows it, none of it does.
+    still: the time since `last_ns`, the cycle before, does not count; when nobody knows it, none of it does. A child
+    goes when those above it have their minimums without what this cycle brings, which may not come.
     """
     tree = gang.tree
-    met = satisfied(tree, present)
+    met, stands = satisfied(tree, present), satisfied(tree, gang.present)
     lost = _lost(gang, present)
-    found, open_rows = list[Clock](), [0]
+    found, open_rows = list[Clock](), [(0, True)]
     while open_rows:
-        row = open_rows.pop()
+        row, may_go = open_rows.pop()
         if met[row]:
-            open_rows.extend(reversed(tree.nodes[row].children))
+            open_rows.extend((child, may_go and stands[row]) for child in reversed(tree.nodes[row].children))
         elif lost[row] and _has_placed(gang, row):
             known = gang.recorded[row] if gang.recorded else None
             # Whoever wrote it down may have had another clock: what is yet to come has begun now.
@@ -36,7 +37,7 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
             waits = any(gang.counts.get(leaf, Counts()).terminating for leaf in tree.leaves_below(row))
             if waits:
                 since = now_ns if last_ns is None else min(now_ns, since + max(0, now_ns - last_ns))
-            found.append(Clock(row, since, due=not waits and 0 <= gang.grace_ns <= now_ns - since))
+            found.append(Clock(row, since, due=may_go and not waits and 0 <= gang.grace_ns <= now_ns - since))
     return found
 
 

@@ -226,3 +226,20 @@ def test_a_gang_that_is_whole_by_a_node_that_comes_back_has_a_new_clock():
     scheduler.see(structs.replace(away, metadata=structs.replace(away.metadata, uid="another")))
     scheduler.see(seen["g-0"], deleted=True)
     assert scheduler.cycle(ns(70)).evictions == ()
+
+
+def test_a_gang_that_was_read_to_be_whole_between_two_cycles_has_a_new_clock():
+    """The answer to the bind was lost, the pod was read, and another was lost before the next cycle."""
+    scheduler, seen, bind = below()
+    scheduler.flights.lost(bind.pod, bind.uid, "nobody knows")
+    scheduler.read(bind.pod, bind.uid, on_its_node(seen["g-2"]), ns(41))
+    scheduler.see(seen["g-0"], deleted=True)
+    assert scheduler.cycle(ns(70)).evictions == ()
+
+
+def test_a_gang_that_was_read_without_its_node_was_not_whole():
+    scheduler, seen, bind = below()
+    scheduler.flights.lost(bind.pod, bind.uid, "nobody knows")
+    scheduler.read(bind.pod, bind.uid, seen["g-2"], ns(41))
+    scheduler.see(seen["g-0"], deleted=True)
+    assert {order.pod[1] for order in scheduler.cycle(ns(70)).evictions} == {"g-1"}

@@ -7,8 +7,9 @@ from msgspec import structs
 
 from muster.api.cluster import Pod
 from muster.api.kinds import Kind, kind_of, read_object
+from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
 from muster.controllers.scheduler import Scheduler
-from short_forms import documents_of, ns
+from short_forms import BEGIN, documents_of, ns
 from unit.controllers.playground import HIGH, LOST, Server, gang, is_whole, nodes, played, running, told, until
 from unit.kube.playing import refusal
 
@@ -291,3 +292,61 @@ def test_nobody_else_goes_for_a_gang_before_it_is_known_that_the_first_do():
         scheduler.flights.answered(order.pod, order.uid, ns(2))
     second = scheduler.cycle(ns(2)).evictions
     assert len({order.gang for order in (*first, *second)}) == 2
+
+
+def with_a_leftover(answer):
+    """A gang that needs one of its children. `a` is what is left of one, whose time is up; `b`, which makes the gang
+    whole, is sent to a node, and `answer` is what becomes of that. Gives who goes: when it is planned, when it is sent,
+    and after that.
+    """
+    scheduler = Scheduler()
+    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
+        "pods": [{"gang": "g", "subGroup": "a", "name": "a", "on": "n"}, {"gang": "g", "subGroup": "b", "name": "b"}],
+    }
+    seen_by(scheduler, things)
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=True, minimum=1, pods=PodCounts(placed=2)),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="b", satisfied=True, minimum=1, pods=PodCounts(placed=1)),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    orders = [scheduler.cycle(ns(40))]
+    (bind,) = orders[0].binds
+    scheduler.sent([bind], ns(40))
+    orders.append(scheduler.cycle(ns(41)))
+    answer(scheduler, bind)
+    orders.append(scheduler.cycle(ns(42)))
+    return [[order.pod[1] for order in one.evictions] for one in orders]
+
+
+def test_a_leftover_goes_when_it_is_known_that_its_gang_stands_without_it():
+    """Found by the simulation (seed 20375): a leftover went while the bind that made its gang whole was put off."""
+    assert with_a_leftover(lambda scheduler, bind: scheduler.bound(bind, ns(42))) == [[], [], ["a"]]
+
+
+def test_a_leftover_does_not_go_by_itself_when_its_gang_is_not_made_whole():
+    assert with_a_leftover(lambda scheduler, bind: scheduler.flights.lost(bind.pod, bind.uid, "no answer"))[2] == []
+
+
+@pytest.mark.parametrize(("comes", "goes"), [(True, ["spare-2"]), (False, [])], ids=["it comes", "nobody knows"])
+def test_nobody_is_spare_only_because_of_a_pod_that_may_not_come(comes, goes):
+    """One that is on its way makes another one spare, which a gang before it needs the room of."""
+    scheduler = Scheduler()
+    gangs = {"low": {"minMember": 2}, "high": {"minMember": 1, "priorityClassName": "high"}}
+    here = [{"name": "left", "gpus": 2, "labels": {"side": "left"}}, {"name": "right", "gpus": 1}]
+    spare = [{"gang": "low", "name": f"spare-{at}", "on": "left", "age": 9 - at} for at in (1, 2)]
+    waits = {"gang": "low", "name": "late", "age": 1}
+    pods = seen_by(scheduler, {"nodes": here, "gangs": gangs, "pods": [*spare, waits]})
+    (bind,) = scheduler.cycle(ns(0)).binds
+    scheduler.sent([bind], ns(0))
+    seen_by(scheduler, {"pods": [{"gang": "high", "name": "h", "spec": {"nodeSelector": {"side": "left"}}}]})
+    assert scheduler.cycle(ns(1)).evictions == ()
+    if comes:
+        scheduler.see(structs.replace(pods["late"], spec=structs.replace(pods["late"].spec, node_name="right")))
+    else:
+        scheduler.flights.lost(bind.pod, bind.uid, "no answer")
+    assert [order.pod[1] for order in scheduler.cycle(ns(2)).evictions] == goes

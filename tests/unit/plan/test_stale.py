@@ -90,6 +90,25 @@ def test_only_a_loss_starts_the_clock(spec, pods, rows, clock):
 
 
 @pytest.mark.parametrize(
+    ("spec", "pods", "brought", "due"),
+    [
+        pytest.param(ANY, "x0 y0", "", {"y": True}, id="nothing is brought"),
+        pytest.param(ANY, "x0 y0", "x", {"y": True}, id="what it brings is more than is needed"),
+        pytest.param(ANY, "y0", "x", {"y": False}, id="the parent is whole only by what it brings"),
+        pytest.param({**DEEP, "minSubGroup": 2}, "a0 b0", "x", {"b": False}, id="so is one further up"),
+        pytest.param(FLAT, "0", "", {"": True}, id="above the gang there is nobody"),
+    ],
+)
+def test_a_child_goes_when_those_above_it_stand_without_what_the_cycle_brings(spec, pods, brought, due):
+    """What was planned may not come; then the gang is below its minimum, and no part of it goes by itself."""
+    gang = gang_of(spec, pods)
+    names = [node.name for node in gang.tree.nodes]
+    gang = replace(gang, recorded=tuple(was(1, 1, False, -99) for _ in names))
+    present = [count + (name in brought.split()) for name, count in zip(names, gang.present, strict=True)]
+    assert {name: is_due for name, (_, is_due) in clocks(gang, present=present).items()} == due
+
+
+@pytest.mark.parametrize(
     ("grace", "since", "due"),
     [
         pytest.param("60s", -59.5, False, id="not yet"),

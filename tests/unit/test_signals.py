@@ -204,3 +204,17 @@ def test_a_word_that_was_not_written_is_in_the_one_that_takes_its_place(first, t
     found = after(made(first), made(then))
     assert ([one.type for one in found.put], list(found.drop)) == (put, drop)
     assert after(made(first)._replace(uid="another"), made(then)) == made(then)
+
+
+def test_pods_of_gangs_that_are_gone_are_told_so_in_one_order():
+    """The same cluster, the same writes in the same order (SPEC §11.8), whatever a set makes of it."""
+    names = [f"g{number}" for number in range(9)]
+    gangs = {"gangs": {name: {"minMember": 2} for name in names}}
+    cluster = Cluster(
+        FULL, gangs, {"pods": [{"gang": name, "name": f"{name}-{at}"} for name in names for at in (0, 1)]}
+    )
+    cluster.tell(cluster.signals())
+    for group in list(cluster.world.groups.values()):
+        cluster.world.apply(group, deleted=True)
+    found = [signal.pod[1] for signal in cluster.signals()]
+    assert found == [f"{name}-{at}" for name in names for at in (0, 1)]

@@ -297,7 +297,7 @@ class Loop:
             return
         found = {key_of(pod.metadata): pod for pod in listing.items}
         unread = {key_of(one.metadata) for one in listing.unread}
-        for key in pods.keys() - unread:
+        for key in sorted(pods.keys() - unread):
             self._scheduler.read(key, pods[key], found.get(key), self._at_ns())
 
     async def _get_doubtful(self, key: Key, uid: str) -> None:

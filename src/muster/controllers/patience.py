@@ -42,6 +42,10 @@ class Patience(Generic[K]):
         if who in self._failures and not self._failures[who].until_ns:
             del self._failures[who]
 
+    def forget(self, who: K) -> None:
+        """It is gone: the next one of its name has not failed yet."""
+        self._failures.pop(who, None)
+
     def rested(self, now_ns: int) -> list[K]:
         """Whose rest ended since this was last asked. Who did not fail for long is forgotten."""
         ended = []

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from muster.api.cluster import Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import SUBGROUP_LABEL, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.kinds import decode
 from muster.api.model import Metadata, Model
 from muster.api.podgroup import PodGroup, PodGroupStatus
@@ -33,7 +33,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
-from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, State, World, key_of
+from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, PodFacts, State, World, key_of
 
 T = TypeVar("T")
 _S = 10**9
@@ -110,11 +110,16 @@ class Scheduler:
             self.flights.see(_slim(found), deleted=deleted)
             after = world.pods.get(key)
             stays = before is not None and after is not None and before.state == after.state == State.PLACED
-            if after is not None and after.state == State.PLACED and (not stays or was_sent):
+            if (
+                after is not None
+                and after.state == State.PLACED
+                and (not stays or was_sent or _membership(before) != _membership(after))
+            ):
                 self._placed(after.gang)
             return not stays
         if isinstance(found, PodGroup):
             group = world.groups.get(key)
+            self._forget_predecessor(found.metadata, deleted=deleted)
             world.apply(found, deleted=deleted)
             return deleted or group is None or _stated(group) != _stated(found)
         returns = isinstance(found, Node) and key[1] not in world.nodes
@@ -124,6 +129,15 @@ class Scheduler:
             for number in self.plan.snapshot.clocked:
                 self._placed(self.plan.snapshot.gangs[number].key)
         return True
+
+    def _forget_predecessor(self, metadata: Metadata, *, deleted: bool) -> None:
+        """What a gang that is gone has failed at and lost is not what the next one of its name has."""
+        key = key_of(metadata)
+        known = self.world.groups.get(key)
+        if known is not None and (deleted or known.metadata.uid != metadata.uid):
+            self._patience.forget(key)
+            self.world.rest(key, "")
+            self.world.record(key, {})
 
     def unread(
         self,
@@ -152,6 +166,7 @@ class Scheduler:
             self.flights.see(pod_of_unread(metadata, raw, before if same else None), deleted=deleted, error=why)
         elif struct is PodGroup:
             status = _told_in(raw, _ToldGroup(status=PodGroupStatus())).status
+            self._forget_predecessor(metadata, deleted=deleted)
             self.world.apply(PodGroup(metadata=metadata, status=status), deleted=deleted, error=why)
         elif struct is Queue:
             told = _told_in(raw, _ToldQueue(status=QueueStatus())).status
@@ -394,6 +409,11 @@ def _told_in(raw: bytes, nothing: T) -> T:
 def _stated(group: PodGroup) -> tuple[Any, ...]:
     """What people say in a PodGroup; its status is ours."""
     return group.spec, group.metadata.annotations, group.metadata.labels
+
+
+def _membership(facts: PodFacts | None) -> tuple[Any, ...]:
+    """The gang of a pod, and its place in there."""
+    return () if facts is None else (facts.gang, facts.pod.metadata.labels.get(SUBGROUP_LABEL))
 
 
 def _is_after(metadata: Metadata, version: str) -> bool:

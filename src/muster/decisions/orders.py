@@ -285,7 +285,7 @@ def _mended(binds: Collection[BindOrder], world: World) -> Iterator[SignalOrder]
 
 def _of_nobody(world: World, words: Words) -> Iterator[SignalOrder]:
     """Pods whose PodGroup is not there: nothing that was said about it is so any more."""
-    for gang in world.members.keys() - world.groups.keys():
+    for gang in sorted(world.members.keys() - world.groups.keys()):
         for facts in world.members[gang].values():
             for one in signal(facts.pod, (), words):
                 yield SignalOrder(gang, one)

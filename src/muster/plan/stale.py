@@ -20,16 +20,16 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
 
     `present` are placed and succeeded pods per leaf after the cycle. While a missing member terminates the clock stands
     still: the time since `last_ns`, the cycle before, does not count; when nobody knows it, none of it does. A child
-    goes when those above it have their minimums without what this cycle brings, which may not come.
+    goes when those above it have their minimums, and their floor, without it and without what this cycle brings, which
+    may not come.
     """
-    tree = gang.tree
-    met, stands = satisfied(tree, present), satisfied(tree, gang.present)
-    lost = _lost(gang, present)
-    found, open_rows = list[Clock](), [(0, True)]
+    tree, met, lost = gang.tree, satisfied(gang.tree, present), _lost(gang, present)
+    stays = list(gang.present)
+    found, open_rows = list[Clock](), [0]
     while open_rows:
-        row, may_go = open_rows.pop()
+        row = open_rows.pop()
         if met[row]:
-            open_rows.extend((child, may_go and stands[row]) for child in reversed(tree.nodes[row].children))
+            open_rows.extend(reversed(tree.nodes[row].children))
         elif lost[row] and _has_placed(gang, row):
             known = gang.recorded[row] if gang.recorded else None
             # Whoever wrote it down may have had another clock: what is yet to come has begun now.
@@ -37,8 +37,30 @@ def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | No
             waits = any(gang.counts.get(leaf, Counts()).terminating for leaf in tree.leaves_below(row))
             if waits:
                 since = now_ns if last_ns is None else min(now_ns, since + max(0, now_ns - last_ns))
-            found.append(Clock(row, since, due=may_go and not waits and 0 <= gang.grace_ns <= now_ns - since))
+            due = not waits and 0 <= gang.grace_ns <= now_ns - since
+            if due and row > 0:
+                left = _without(gang, row, stays)
+                due = _is_whole_above(tree, row, left)
+                stays = left if due else stays
+            found.append(Clock(row, since, due))
     return found
+
+
+def _without(gang: Gang, row: int, present: Sequence[int]) -> list[int]:
+    """What is present per leaf when everything that is placed below a tree node has gone."""
+    left = list(present)
+    for leaf in gang.tree.leaves_below(row):
+        left[leaf] -= len(gang.placed[leaf].nodes) if leaf in gang.placed else 0
+    return left
+
+
+def _is_whole_above(tree: Tree, row: int, present: Sequence[int]) -> bool:
+    met = satisfied(tree, present)
+    while row > 0:
+        row = tree.nodes[row].parent
+        if not met[row]:
+            return False
+    return True
 
 
 def _has_placed(gang: Gang, row: int) -> bool:

@@ -4,7 +4,7 @@ Two judges: one that counts for itself (`recount`), and a scheduler that begins 
 nothing to do and nothing to say (SPEC §11.11, U1).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -85,6 +85,9 @@ class _Rest:
             placed = [pod for leaf in leaves for pod in books.placed(group).get(leaf, ())]
             leaving = [pod for pod in books.gang(group.key).values() if pod.state == LEAVING]
             if not placed or any(group.leaf_of(pod) in leaves for pod in leaving) or self._are_guarded(placed):
+                continue
+            if row > 0 and not satisfied(tree, _without(books.present(group), map(group.leaf_of, placed)))[0]:
+                # The floor of the gang counts on them.
                 continue
             since_s, is_loss = self._below_since(group, row)
             late_s = self._now_s - max(since_s, self._story.lasts) - group.grace_s
@@ -240,6 +243,13 @@ class _Rest:
             differs = _differences(_untimed(document.get("status") or {}), _untimed(msgspec.to_builtins(queue.status)))
             if differs:
                 yield "U1", f"queue {queue.queue}: a fresh scheduler says otherwise: {'; '.join(differs)}"
+
+
+def _without(present: list[int], leaves: Iterable[int]) -> list[int]:
+    left = list(present)
+    for leaf in leaves:
+        left[leaf] -= 1
+    return left
 
 
 def _rests_until_s(books: Books, gang: Key, now_s: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from muster.api.cluster import SUBGROUP_LABEL
 from muster.api.podgroup import PodCounts, PodGroupStatus, SubGroupStatus
 from muster.controllers.scheduler import Scheduler
 from short_forms import BEGIN, ns
@@ -243,3 +244,30 @@ def test_a_gang_that_was_read_without_its_node_was_not_whole():
     scheduler.read(bind.pod, bind.uid, seen["g-2"], ns(41))
     scheduler.see(seen["g-0"], deleted=True)
     assert {order.pod[1] for order in scheduler.cycle(ns(70)).evictions} == {"g-1"}
+
+
+def test_a_gang_that_came_anew_between_two_cycles_has_a_clock_of_its_own():
+    """Its predecessor's clock, known better than the status had it, is not that of another gang."""
+    scheduler, seen, _ = half_repaired()
+    scheduler.see(seen["a-1"], deleted=True)
+    scheduler.cycle(ns(42))
+    before = scheduler.world.groups["default", "g"]
+    scheduler.see(before, deleted=True)
+    another = structs.replace(before.metadata, uid="another")
+    scheduler.see(structs.replace(before, metadata=another, status=PodGroupStatus()))
+    assert scheduler.world.recorded == {}
+    assert scheduler.cycle(ns(46.5)).evictions == ()
+    outcome = scheduler.plan.outcomes[0]
+    assert [row.stale_since_ns for row in outcome.rows] == [0, ns(46.5), 0]
+
+
+def test_a_pod_that_is_put_into_another_child_ends_the_clock_of_that_child():
+    """It is whole by that, and loses it before the next cycle: that loss is a new one."""
+    scheduler, seen = repaired({"gang": "g", "subGroup": "b", "name": "b-1", "on": "n"})
+    scheduler.see(seen["a-1"], deleted=True)
+    assert scheduler.cycle(ns(3)).evictions == ()
+    metadata = seen["b-1"].metadata
+    moved = structs.replace(metadata, labels={**metadata.labels, SUBGROUP_LABEL: "a"})
+    scheduler.see(structs.replace(seen["b-1"], metadata=moved))
+    scheduler.see(structs.replace(seen["b-1"], metadata=moved), deleted=True)
+    assert scheduler.cycle(ns(6)).evictions == ()

@@ -73,6 +73,26 @@ def test_what_was_refused_is_tried_again_at_once_and_then_rests(scheduler):
         assert bool(scheduler.world.resting) == (number == 2)
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["as it is", "which can't be read"])
+def test_a_gang_that_came_anew_does_not_rest_for_what_its_predecessor_failed_at(scheduler, reads):
+    for number in range(3):
+        (order,) = scheduler.cycle(ns(number)).binds
+        scheduler.sent([order], ns(number))
+        scheduler.refused(order, "no such luck", ns(number))
+    group = scheduler.world.groups[KEY]
+    if reads:
+        scheduler.see(group, deleted=True)
+    else:
+        scheduler.unread(PodGroup, group.metadata, "no such luck", deleted=True)
+    scheduler.see(structs.replace(group, metadata=structs.replace(group.metadata, uid="another")))
+    for number in range(3):
+        (order,) = scheduler.cycle(ns(3 + number)).binds
+        scheduler.sent([order], ns(3 + number))
+        assert not scheduler.world.resting
+        scheduler.refused(order, "no such luck", ns(3 + number))
+    assert scheduler.world.resting
+
+
 def test_what_is_read_is_passed_over_when_something_later_was_seen(scheduler):
     """An answer that was on its way for long: the bind that was lost is still in doubt."""
     (order,) = scheduler.cycle(ns(0)).binds

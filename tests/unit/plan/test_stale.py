@@ -13,6 +13,13 @@ from short_forms import merged, ns, snapshot_of
 FLAT = {"minMember": 2}
 ANY = {"minSubGroup": 1, "subGroups": [{"name": "x", "minMember": 1}, {"name": "y", "minMember": 2}]}
 FLOOR = {"minMember": 4, "subGroups": [{"name": "x", "minMember": 1}, {"name": "y", "minMember": 1}]}
+DEEP_FLOOR = {
+    "minMember": 5,
+    "subGroups": [
+        {"name": "v", "minSubGroup": 1},
+        *({"name": name, "parent": "v", "minMember": 2} for name in "xyz"),
+    ],
+}
 DEEP = {
     "minSubGroup": 1,
     "subGroups": [
@@ -97,9 +104,14 @@ def test_only_a_loss_starts_the_clock(spec, pods, rows, clock):
         pytest.param(ANY, "y0", "x", {"y": False}, id="the parent is whole only by what it brings"),
         pytest.param({**DEEP, "minSubGroup": 2}, "a0 b0", "x", {"b": False}, id="so is one further up"),
         pytest.param(FLAT, "0", "", {"": True}, id="above the gang there is nobody"),
+        pytest.param(DEEP_FLOOR, "x0 x1 x2 x3 y0", "", {"y": False}, id="a floor counts on it"),
+        pytest.param(DEEP_FLOOR, "x0 x1 x2 x3 y0", "x", {"y": False}, id="a floor stands only by what it brings"),
+        pytest.param(DEEP_FLOOR, "x0 x1 x2 x3 x4 y0", "", {"y": True}, id="a floor stands without it"),
+        pytest.param(DEEP_FLOOR, "x0 x1 x2 x3 y0 z0", "", {"y": True, "z": False}, id="a floor counts on one of two"),
+        pytest.param(DEEP_FLOOR, "x0 x1 x2 x3 x4* y0", "", {"y": True}, id="a floor stands by who succeeded"),
     ],
 )
-def test_a_child_goes_when_those_above_it_stand_without_what_the_cycle_brings(spec, pods, brought, due):
+def test_a_child_goes_when_those_above_it_stand_without_it_and_what_the_cycle_brings(spec, pods, brought, due):
     """What was planned may not come; then the gang is below its minimum, and no part of it goes by itself."""
     gang = gang_of(spec, pods)
     names = [node.name for node in gang.tree.nodes]

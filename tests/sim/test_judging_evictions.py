@@ -203,12 +203,15 @@ def test_a_surplus_child_goes_whole():
 
 
 def test_a_process_that_died_in_the_middle_did_not_mean_to_leave_half():
-    court = crowded({"minMember": 2})
-    court.passes(10)
-    court.nominate(w_0="n-0")
-    court.evicts("v-1")
-    court.judge.ended(0)
-    assert court.broken() == []
+    for more, broken in ((["v-0"], []), ([], ["S5"])):
+        court = crowded({"minMember": 2})
+        court.passes(10)
+        court.nominate(w_0="n-0")
+        court.plans(evictions=["v-1", *more])
+        court.evicts("v-1")
+        court.passes(1)
+        court.judge.ended(0)
+        assert court.broken() == broken, "unless that is all that it had planned"
     court = crowded({"minMember": 2, **FIRM})
     court.passes(10)
     court.nominate(w_0="n-0")
@@ -701,3 +704,24 @@ def test_who_was_told_to_go_long_ago_and_is_still_there_does_not_go():
     court.passes(30)
     court.evicts("v-2")
     assert court.broken() == ["§11.6"]
+
+
+def anew(*, absent_s, back_s):
+    """Half of a gang, which was whole 60 s ago, is told to go; meanwhile its PodGroup was deleted and made anew."""
+    whole = [Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)]
+    court = Court(nodes=[nodes(3)], gangs={"v": {"minMember": 2}}, pods=whole)
+    court.passes(1)
+    court.is_deleted("v-1")
+    court.passes(1)
+    court.ask("DELETE", "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/v")
+    court.passes(absent_s)
+    court.come(gangs={"v": {"minMember": 2}})
+    court.passes(back_s)
+    court.plans(evictions=["v-0"])
+    court.evicts("v-0")
+    return court
+
+
+@pytest.mark.parametrize(("absent_s", "back_s", "broken"), [(0.1, 58, ["§11.6"]), (70, 2, ["§11.6"]), (0.1, 61, [])])
+def test_a_gang_that_comes_anew_is_not_stale_by_the_clock_of_another(absent_s, back_s, broken):
+    assert anew(absent_s=absent_s, back_s=back_s).broken() == broken

@@ -64,6 +64,8 @@ class Binds:
         self._open_still: dict[int, set[str]] = {}
         # When each process sent binds.
         self._times: dict[int, list[float]] = {}
+        # When a bind was last sent for a gang.
+        self.last_s: dict[Key, float] = {}
         # Pods that muster told to go, since when.
         self.evicted: dict[str, float] = {}
 
@@ -78,6 +80,7 @@ class Binds:
         if pod.gang is None:
             self._broken("§11.4", f"pod {_name(pod)} is bound to {node} and belongs to no gang")
             return
+        self.last_s[pod.gang] = now_s
         if is_again:
             # The client repeats what the server was too busy for.
             return

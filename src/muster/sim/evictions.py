@@ -15,7 +15,6 @@ from muster.sim.facts import (
     KEPT_ROOM,
     PLACED,
     SEMI,
-    SUCCEEDED,
     WAITING,
     Group,
     Key,
@@ -24,6 +23,7 @@ from muster.sim.facts import (
     priority_of,
 )
 from muster.sim.sight import Sight
+from muster.sim.staleness import Look, Staleness, is_there
 
 # So long a reading is good for, while room is being reserved; so long after the last of them all evictions have left.
 READ_S, TOGETHER_S = 60.0, 12.0
@@ -31,8 +31,6 @@ READ_S, TOGETHER_S = 60.0, 12.0
 _HALFWAY_S = 2.0
 # So soon a client sends again what the server was too busy for. Who decides anew leaves the pod alone for longer.
 _AGAIN_S = 3.0
-# Times in a status are whole seconds.
-_ROUNDED_S = 1.5
 Broken = Callable[[str, str], None]
 
 
@@ -47,6 +45,9 @@ class Decision(NamedTuple):
     lag_s: float = 0.0
     # By uid: when it was sent for the first time.
     sent: Mapping[str, float] = {}
+    # Whether the process ended so soon that it may have had more to send; and whether more were to go by its plans.
+    ended: bool = False
+    cut_short: bool = False
 
 
 class Evictions:
@@ -54,6 +55,7 @@ class Evictions:
 
     def __init__(self, books: Books, sight: Sight, binds: Binds, broken: Broken) -> None:
         self._books, self._sight, self._binds, self._broken = books, sight, binds, broken
+        self._staleness = Staleness(books, sight)
         # When each process asked for a consistent list of the pods of a namespace.
         self._read: dict[tuple[int, str], float] = {}
         self._open: dict[int, Decision] = {}
@@ -62,14 +64,21 @@ class Evictions:
         self._refused: dict[str, float] = {}
         # By process and uid: how often it was sent since somebody decided so, and when the answer was "later".
         self._tries: dict[tuple[int, str], tuple[int, float]] = {}
+        # By process and pod: when it was last planned that it goes.
+        self._planned: dict[tuple[int, Key], float] = {}
 
     # What is told.
+
+    def planned(self, process: int, pods: Collection[Key], now_s: float) -> None:
+        """A process has decided that pods go; which of them it tells so is another matter."""
+        for pod in pods:
+            self._planned[process, pod] = now_s
 
     def read(self, process: int, namespace: str, asked_s: float, now_s: float) -> None:
         """A process has read the pods of a namespace, as they were after it asked for them."""
         decision = self._open.get(process)
         if decision is not None and decision.at_s < now_s:
-            self._close(process, ended=False)
+            self._close(process)
         self._read[process, namespace] = asked_s
 
     def send(self, process: int, pod: Member, now_s: float) -> None:
@@ -111,23 +120,36 @@ class Evictions:
         """Time has gone on."""
         for process, decision in list(self._open.items()):
             if now_s > decision.at_s + TOGETHER_S:
-                self._close(process, ended=False)
+                self._close(process)
 
     def ended(self, process: int, now_s: float) -> None:
         """A process may have ended in the middle of a decision."""
         self._tries = {key: known for key, known in self._tries.items() if key[0] != process}
-        if process in self._open:
-            self._close(process, ended=now_s - self._open[process].at_s < _HALFWAY_S)
+        decision = self._open.get(process)
+        if decision is not None:
+            ended = now_s - decision.at_s < _HALFWAY_S
+            cut_short = ended and self._had_more_to_send(decision)
+            self._open[process] = decision._replace(ended=ended, cut_short=cut_short)
+            self._close(process)
+        self._planned = {key: at_s for key, at_s in self._planned.items() if key[0] != process}
+
+    def _had_more_to_send(self, decision: Decision) -> bool:
+        """Whether anybody else was to go by what was planned since the pods could have been read."""
+        sent = {pod.key for pods in decision.pods.values() for pod in pods.values()}
+        return any(
+            process == decision.process and at_s > decision.at_s - READ_S and pod not in sent
+            for (process, pod), at_s in self._planned.items()
+        )
 
     def settle(self) -> None:
         """It is over: everything is judged."""
         for process in list(self._open):
-            self._close(process, ended=False)
+            self._close(process)
 
-    def _close(self, process: int, *, ended: bool) -> None:
+    def _close(self, process: int) -> None:
         decision = self._open.pop(process)
         for gang, pods in decision.pods.items():
-            wrong = self._wrong(decision, gang, pods, ended=ended)
+            wrong = self._wrong(decision, gang, pods)
             if wrong is not None:
                 names = ", ".join(sorted(pod.key[1] for pod in pods.values()))
                 said = f"gang {'/'.join(gang)}: evictions of {names} were sent at {decision.at_s:.3f} s, {wrong[1]}"
@@ -135,11 +157,11 @@ class Evictions:
 
     # What is judged.
 
-    def _wrong(self, decision: Decision, gang: Key, pods: dict[str, Member], *, ended: bool) -> tuple[str, str] | None:
+    def _wrong(self, decision: Decision, gang: Key, pods: dict[str, Member]) -> tuple[str, str] | None:
         """The rule that is broken however things stood; None: there is a state in which all was right."""
         first: tuple[str, str] | None = None
         for moment in self._moments(decision):
-            wrong = self._wrong_at(decision, gang, pods, moment, ended=ended)
+            wrong = self._wrong_at(decision, gang, pods, moment)
             if wrong is None:
                 return None
             first = first or wrong
@@ -153,7 +175,7 @@ class Evictions:
                 yield moment
 
     def _wrong_at(
-        self, decision: Decision, gang: Key, pods: dict[str, Member], moment: float, *, ended: bool
+        self, decision: Decision, gang: Key, pods: dict[str, Member], moment: float
     ) -> tuple[str, str] | None:
         """Right for somebody else, or because of staleness; with pods that are on their way, or without them."""
         group = self._books.group(gang, moment)
@@ -168,20 +190,17 @@ class Evictions:
         ):
             placed = self._placed(group, more, moment, late_s)
             gone = {uid for uid in pods if uid in placed}
-            wrong = self._unlawful(group, decision, placed, gone, moment, ended=ended)
+            wrong = self._unlawful(group, decision, placed, gone, moment)
             if wrong is None:
                 return None
             first = first or wrong
             if stale is None:
                 # As it was, and as it was seen by one whose watches were late; and with what was sent at that moment.
                 sent = self._binds.flying(self._books.gang(gang, moment), decision.process, decision.at_s)
-                stale = [
-                    self._stale(group, seen, come)
-                    for seen in (decision._replace(lag_s=0.0), decision)
-                    for come in ((), sent.values())
-                ]
+                looks = (Look(decision.process, decision.at_s, lag_s) for lag_s in (0.0, decision.lag_s))
+                stale = [self._staleness.rows(group, *one) for one in product(looks, ((), sent.values()))]
             for rows in stale:
-                if not self._unlawful_beside(rows, group, decision, placed, gone, moment, ended=ended):
+                if not self._unlawful_beside(rows, group, decision, placed, gone, moment):
                     return None
         return first
 
@@ -193,8 +212,6 @@ class Evictions:
         placed: dict[str, Member],
         gone: set[str],
         moment: float,
-        *,
-        ended: bool,
     ) -> tuple[str, str] | None:
         """What is wrong with evictions beside those of stale tree nodes, which go whole."""
         assert group.tree is not None
@@ -202,10 +219,10 @@ class Evictions:
             leaves = group.tree.leaves_below(row)
             there = {uid for uid, pod in placed.items() if group.leaf_of(pod) in leaves}
             stay = {uid for uid in there - gone - self._leaving(decision) if placed[uid].state == PLACED}
-            if there & gone and (ended or not stay):
+            if there & gone and (decision.cut_short or not stay):
                 gone = gone - there
                 placed = {uid: pod for uid, pod in placed.items() if uid not in there}
-        return self._unlawful(group, decision, placed, gone, moment, ended=ended)
+        return self._unlawful(group, decision, placed, gone, moment)
 
     def _unlawful(
         self,
@@ -214,8 +231,6 @@ class Evictions:
         placed: dict[str, Member],
         gone: set[str],
         moment: float,
-        *,
-        ended: bool,
     ) -> tuple[str, str] | None:
         """What is wrong with evictions for somebody else."""
         if not gone:
@@ -226,10 +241,10 @@ class Evictions:
         if firm:
             return "S5", firm
         more = gone | (self._leaving(decision) & placed.keys())
-        halved = "" if ended else self._halved(group, placed, gone, moment)
+        halved = "" if decision.cut_short else self._halved(group, placed, gone, moment)
         if halved and (more == gone or self._halved(group, placed, more, moment)):
             return "S5", halved
-        return self._for_nobody(decision, group.key, moment, ended=ended)
+        return self._for_nobody(decision, group.key, moment)
 
     def _placed(self, group: Group, flying: Mapping[str, Member], moment: float, late_s: float) -> dict[str, Member]:
         """Placed pods as the process had to count them: also those that it has sent on their way, and those on nodes
@@ -240,14 +255,8 @@ class Evictions:
             for uid, pod in self._books.gang(group.key, moment).items()
             if group.leaf_of(pod) != NONE
             and (pod.state == PLACED or uid in flying)
-            and self._is_there(flying.get(uid, pod).node, moment, late_s)
+            and is_there(self._books, flying.get(uid, pod).node, moment, late_s)
         }
-
-    def _is_there(self, node: str, moment: float, late_s: float) -> bool:
-        """Whether a node was there, or so long before: who has not seen it go counts on it, also for those that are on
-        their way to it.
-        """
-        return any(self._books.node(node, then_s) is not None for then_s in (moment, moment - late_s))
 
     def _leaving(self, decision: Decision) -> set[str]:
         """Pods that were told to go before, and may not have heard it yet."""
@@ -261,88 +270,6 @@ class Evictions:
             for uid, at_s in self._sent.items()
             if decision.at_s - UNDER_WAY_S < at_s <= until_s and self._refused.get(uid, never_s) >= decision.read_s
         }
-
-    # Staleness.
-
-    def _stale(self, group: Group, decision: Decision, come: Collection[Member]) -> list[int]:
-        """The tree nodes that have been below their minimum for longer than the grace period, from the root down."""
-        tree = group.tree
-        assert tree is not None
-        if group.grace_s < 0:
-            return []
-        counts = self._present(group, decision, decision.at_s)
-        for pod in come:
-            is_there = self._is_there(pod.node, decision.at_s, decision.lag_s)
-            counts[group.leaf_of(pod)] += group.leaf_of(pod) != NONE and is_there
-        met = satisfied(tree, counts)
-        found, open_rows = list[int](), [0]
-        while open_rows:
-            row = open_rows.pop()
-            if met[row]:
-                open_rows.extend(tree.nodes[row].children)
-            elif self._has_lasted(group, row, decision) and self._is_loss(group, row, decision):
-                found.append(row)
-        return found
-
-    def _has_lasted(self, group: Group, row: int, decision: Decision) -> bool:
-        """Whether a tree node was below its minimum all the time."""
-        forth_s = self._sight.forth_s(decision.process, decision.at_s)
-        since_s = decision.at_s - max(0.0, group.grace_s - _ROUNDED_S - forth_s)
-        turns = self._books.turns(group.key, since_s, decision.at_s)
-        return not any(self._was_met(group, row, decision, moment) for moment in (*turns, since_s))
-
-    def _is_loss(self, group: Group, row: int, decision: Decision) -> bool:
-        """Whether it would be below the minimum that it had when it was last met: a spec that asks for more is none.
-
-        Who loses a pod while it is below such a minimum has lost something, too. What no status has ever called
-        satisfied was never placed as far as anybody can know, and is a loss: what was said of an earlier gang of its
-        name went with that. So is what went while the gang was invalid: its status stood still.
-        """
-        name, was_told = _name_of(group, row), False
-        has = self._below(group, name, decision, decision.at_s)
-        for moment in self._books.turns(group.key, 0.0, decision.at_s):
-            then = self._books.group(group.key, moment)
-            if then is None:
-                continue
-            if then.uid != group.uid or then.wrong or self._below(then, name, decision, moment) > has:
-                return True
-            rows = then.status.get("subGroups") or ()
-            was_told = was_told or any(one.get("name", "") == name and one.get("satisfied") for one in rows)
-            before = self._was_met(group, row, decision, moment)
-            if before is not None and before.tree is not None:
-                now = self._present(before, decision, decision.at_s)
-                return not (was_told and satisfied(before.tree, now)[before.tree.row_of[name]])
-        return True
-
-    def _below(self, group: Group, name: str, decision: Decision, moment: float) -> int:
-        """How many pods a tree node had then, as far as it was there."""
-        if group.tree is None or name not in group.tree.row_of:
-            return 0
-        present = self._present(group, decision, moment)
-        return sum(present[leaf] for leaf in group.tree.leaves_below(group.tree.row_of[name]))
-
-    def _was_met(self, group: Group, row: int, decision: Decision, moment: float) -> Group | None:
-        """The gang as it was then, if this tree node had its minimum."""
-        before = self._books.group(group.key, moment)
-        if before is None or before.tree is None:
-            return None
-        at = before.tree.row_of.get(_name_of(group, row), NONE)
-        if at == NONE or not satisfied(before.tree, self._present(before, decision, moment))[at]:
-            return None
-        return before
-
-    def _present(self, group: Group, decision: Decision, moment: float) -> list[int]:
-        """Placed and succeeded pods per row, on nodes that were there long enough to be seen by whoever decided."""
-        assert group.tree is not None
-        counts = [0] * len(group.tree.nodes)
-        for pod in self._books.gang(group.key, moment).values():
-            leaf = group.leaf_of(pod)
-            if leaf != NONE and (
-                pod.state == SUCCEEDED
-                or (pod.state == PLACED and self._books.stood(pod.node, moment - decision.lag_s, moment))
-            ):
-                counts[leaf] += 1
-        return counts
 
     # Evictions for somebody.
 
@@ -383,7 +310,7 @@ class Evictions:
                 return f"and {node.name or 'it'} is left with {left[row]} pods, below its minimum"
         return ""
 
-    def _for_nobody(self, decision: Decision, loser: Key, moment: float, *, ended: bool) -> tuple[str, str] | None:
+    def _for_nobody(self, decision: Decision, loser: Key, moment: float) -> tuple[str, str] | None:
         """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone."""
         why = "no gang has room reserved"
         # Decisions that were reserved for at the same time look like one: each is judged when its own was sent.
@@ -392,7 +319,7 @@ class Evictions:
         for gang, known in self._books.groups.items():
             # What it says may have become something else while room was reserved for it.
             for group in known.between(decision.read_s, decision.at_s) if gang != loser else ():
-                wrong = self._unhelped(group, decision, moment, ended=ended) if group is not None else None
+                wrong = self._unhelped(group, decision, moment) if group is not None else None
                 if wrong == "" and group is not None:
                     wrong = self._no_right(group, loser, decision)
                 if wrong == "":
@@ -415,7 +342,7 @@ class Evictions:
                 return ""
         return f"{'/'.join(group.key)} is in the same queue and has no higher priority"
 
-    def _unhelped(self, group: Group, decision: Decision, moment: float, *, ended: bool) -> str | None:
+    def _unhelped(self, group: Group, decision: Decision, moment: float) -> str | None:
         """Why a gang that has room reserved is not placed by these evictions; empty: it is. None: it has none."""
         books, at_s, counted = self._books, decision.at_s, list[Member]()
         # What it has reserved itself a process knows before anybody sees it.
@@ -439,7 +366,7 @@ class Evictions:
         for pod in counted:
             if group.leaf_of(pod) != NONE:
                 counts[group.leaf_of(pod)] += 1
-        if ended:
+        if decision.ended:
             # Of one that died in the middle of it nobody knows who else was to go.
             return ""
         name = "/".join(group.key)
@@ -469,8 +396,3 @@ class Evictions:
                 if lack > 0:
                     return f"{name} would still lack {lack} of {resource}"
         return ""
-
-
-def _name_of(group: Group, row: int) -> str:
-    assert group.tree is not None
-    return group.tree.nodes[row].name

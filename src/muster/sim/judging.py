@@ -137,6 +137,7 @@ class Judge:
         now_s = self._now()
         self._sight.planned(process, now_s)
         self.binds.planned(process, binds, now_s)
+        self.evictions.planned(process, evictions, now_s)
         self.budgets.planned(process, evictions, now_s)
         for says in defects:
             self._broken("defect", f"muster-{process} planned, {says}")

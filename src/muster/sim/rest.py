@@ -19,7 +19,7 @@ from muster.embedded.selectors import selector
 from muster.embedded.server import Server
 from muster.embedded.store import Key as StoreKey
 from muster.kube.resources import Unread, read_or_tell
-from muster.sim.books import QUEUES, Books
+from muster.sim.books import QUEUES
 from muster.sim.facts import GANG, KEPT_ROOM, LEAVING, SKIP, WAITING, Group, Key, Member
 from muster.sim.judging import Judge
 from muster.sim.objects import BEGIN
@@ -39,20 +39,21 @@ _TIMES = ("lastTransitionTime", "startTime", "staleSince")
 
 def at_rest(story: Story, server: Server, now_s: float, judge: Judge) -> list[Violation]:
     """Everything that is wrong although it is calm."""
-    rest = _Rest(story, server, now_s, judge.books)
+    rest = _Rest(story, server, now_s, judge)
     return [Violation(now_s, rule, says) for rule, says in rest.found()]
 
 
 def rests_until_s(now_s: float, judge: Judge) -> float | None:
     """When the last gang that is excused because its binds were refused is excused no longer; None: none is."""
-    ends = [_rests_until_s(judge.books, gang, now_s) for gang in judge.books.groups]
+    ends = [_rests_until_s(judge, gang, now_s) for gang in judge.books.groups]
     last_s = max((end_s for end_s in ends if end_s is not None), default=now_s)
     return last_s + _NO_EXCUSE_S if last_s > now_s else None
 
 
 class _Rest:
-    def __init__(self, story: Story, server: Server, now_s: float, books: Books) -> None:
-        self._story, self._server, self._now_s, self._books = story, server, now_s, books
+    def __init__(self, story: Story, server: Server, now_s: float, judge: Judge) -> None:
+        self._story, self._server, self._now_s, self._judge = story, server, now_s, judge
+        self._books = judge.books
         self._store = server.core.store
 
     def found(self) -> Iterator[tuple[str, str]]:
@@ -220,7 +221,7 @@ class _Rest:
 
     def _backs_off(self, gang: Key) -> bool:
         """Whether a gang rests after refused binds, up to five minutes: a fresh scheduler can't know that."""
-        until_s = _rests_until_s(self._books, gang, self._now_s)
+        until_s = _rests_until_s(self._judge, gang, self._now_s)
         return until_s is not None and self._now_s <= until_s
 
     def _words(self, orders: Orders) -> Iterator[tuple[str, str]]:
@@ -252,9 +253,11 @@ def _without(present: list[int], leaves: Iterable[int]) -> list[int]:
     return left
 
 
-def _rests_until_s(books: Books, gang: Key, now_s: float) -> float | None:
-    """How long a gang may rest after refused binds, as its status says that it does; None: it does not."""
-    known = books.groups[gang]
+def _rests_until_s(judge: Judge, gang: Key, now_s: float) -> float | None:
+    """How long a gang may rest after refused binds, as its status says that it does; None: it does not. Between two
+    rests it may be tried once more without a word.
+    """
+    known = judge.books.groups[gang]
     if not _says_that_it_rests(known.now):
         return None
     since_s = now_s
@@ -262,7 +265,7 @@ def _rests_until_s(books: Books, gang: Key, now_s: float) -> float | None:
         since_s = turn
         if not _says_that_it_rests(known.at(turn)):
             break
-    return since_s + _LONGEST_REST_S
+    return max(since_s, judge.binds.last_s.get(gang, 0.0)) + _LONGEST_REST_S
 
 
 def _says_that_it_rests(group: Group | None) -> bool:

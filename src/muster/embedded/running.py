@@ -44,8 +44,7 @@ class Running:
             self.server.settle()
             if self._is_idle(now):
                 break
-            self.workloads.step(now)
-            due = [self.kubelet.step(now)]
+            due = [self.workloads.step(now), self.kubelet.step(now)]
             if self.orphans is not None:
                 due.append(self.orphans.step(now))
             self._due = min((at for at in due if at is not None), default=None)

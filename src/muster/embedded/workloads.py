@@ -10,13 +10,15 @@ from math import ceil
 from typing import Any
 
 from muster.embedded.mirror import MERGE, Caller, Document, Mirror, Moved, Place, controller_uid, owner_of
-from muster.embedded.objects import same_value, timestamp
+from muster.embedded.objects import same_value, seconds_of, timestamp
 from muster.embedded.places import copied
 from muster.embedded.selectors import selector
 from muster.embedded.server import Server
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _OVER = ("Complete", "Failed")
+# How long a pod that was to be evicted counts as gone although nobody deletes it.
+EVICTION_S = 120.0
 
 
 class Workloads:
@@ -34,6 +36,8 @@ class Workloads:
         self._again: dict[str, None] = {}
         # Pods without a controller, by the StatefulSet that their name would be of.
         self._orphans: dict[Place, dict[Place, Document]] = {}
+        # When a budget has to be counted again, though nothing changes.
+        self._due: dict[Place, float] = {}
 
     def close(self) -> None:
         """Follow the server no longer."""
@@ -42,13 +46,14 @@ class Workloads:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has changed since the last step."""
+        """Whether there is nothing to do before the time that `step` named."""
         return all(mirror.is_current for mirror in (self._pods, self._jobs, self._sets, self._budgets))
 
-    def step(self, now: float) -> None:
-        """Look at everything that may have changed."""
-        if self.is_idle:
-            return
+    def step(self, now: float) -> float | None:
+        """Look at everything that may have changed, or is due; when something is due next, if anything is."""
+        late = {place for place, at in self._due.items() if at <= now}
+        if self.is_idle and not late:
+            return min(self._due.values(), default=None)
         owners, self._again = self._again, {}
         # Budgets of these namespaces are counted again.
         spaces: dict[str, None] = {}
@@ -68,10 +73,13 @@ class Workloads:
                     self._job(one, pods, now)
                 else:
                     self._set(one, pods + self._adopted(one))
-        changed = {moved.place for moved in self._budgets.look()}
+        changed = late | {moved.place for moved in self._budgets.look()}
         for place, budget in list(self._budgets.objects.items()):
             if place in changed or place[0] in spaces:
-                self._budget(budget)
+                self._budget(place, budget, now)
+        for place in changed - self._budgets.objects.keys():
+            self._due.pop(place, None)
+        return min(self._due.values(), default=None)
 
     def _own(self, moved: Moved) -> dict[str, None]:
         """Take in a pod; whose it was, and whose it is."""
@@ -215,17 +223,19 @@ class Workloads:
 
     # Budgets.
 
-    def _budget(self, budget: Document) -> None:
+    def _budget(self, place: Place, budget: Document, now: float) -> None:
         spec, old = budget["spec"], budget.get("status") or {}
-        space, matches = budget["metadata"]["namespace"], selector(spec.get("selector"))
-        pods = [pod for (place, _), pod in self._pods.objects.items() if place == space and matches(pod)]
+        matches = selector(spec.get("selector"))
+        pods = [pod for (space, _), pod in self._pods.objects.items() if space == place[0] and matches(pod)]
         pods = [pod for pod in pods if _phase(pod) not in ("Succeeded", "Failed")]
         expected = max(len(pods), self._asked(pods))
-        disrupted = {
-            name: when
-            for name, when in (old.get("disruptedPods") or {}).items()
-            if any(pod["metadata"]["name"] == name and not _leaving(pod) for pod in pods)
-        }
+        # Until when those that are about to be evicted count as gone.
+        staying = {pod["metadata"]["name"] for pod in pods if not _leaving(pod)}
+        until = {name: seconds_of(when) + EVICTION_S for name, when in (old.get("disruptedPods") or {}).items()}
+        disrupted = {name: at for name, at in until.items() if name in staying and now < at}
+        self._due.pop(place, None)
+        if disrupted:
+            self._due[place] = min(disrupted.values())
         healthy = sum(_is_ready(pod) and not _leaving(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
         if spec.get("minAvailable") is not None:
             desired = _share(spec["minAvailable"], expected)
@@ -238,7 +248,7 @@ class Workloads:
             "expectedPods": expected,
             "observedGeneration": budget["metadata"].get("generation", 0),
         }
-        gone = {name: None for name in old.get("disruptedPods") or {} if name not in disrupted}
+        gone = {name: None for name in until if name not in disrupted}
         if gone:
             status["disruptedPods"] = gone
         self._write("/apis/policy/v1", "poddisruptionbudgets", budget, status)

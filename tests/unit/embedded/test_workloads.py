@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from muster.embedded.objects import timestamp
 from muster.embedded.workloads import _ranges
 from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, pod, stateful_set
 
@@ -135,6 +136,38 @@ def test_a_budget_allows_what_is_above_its_minimum(cluster: Cluster) -> None:
     cluster.after(31)
     cluster.bind_all()
     assert cluster("GET", f"{BUDGETS}/b")["status"]["disruptionsAllowed"] == 1
+
+
+def test_an_eviction_that_came_to_nothing_is_charged_for_two_minutes(cluster: Cluster) -> None:
+    """As a real one does it: the budget is charged before it is seen whether this is the pod that was meant."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"set": "s"}}}
+    cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+    cluster.create(SETS, stateful_set("s", 2))
+    cluster.bind_all()
+    other = {"preconditions": {"uid": "11111111-2222-3333-4444-555555555555"}}
+    body = {"metadata": {"name": "s-0"}, "deleteOptions": other}
+    assert cluster("POST", f"{PODS}/s-0/eviction", body)["_code"] == 409
+    start = cluster.now
+    assert cluster.after(0) == start + 120
+    assert cluster.after(119) == start + 120
+    status = cluster("GET", f"{BUDGETS}/b")["status"]
+    assert (list(status["disruptedPods"]), status["currentHealthy"], status["disruptionsAllowed"]) == (["s-0"], 1, 0)
+    assert cluster("POST", f"{PODS}/s-1/eviction", {"metadata": {"name": "s-1"}})["_code"] == 429
+    assert cluster.after(1) is None
+    status = cluster("GET", f"{BUDGETS}/b")["status"]
+    assert ("disruptedPods" in status, status["currentHealthy"], status["disruptionsAllowed"]) == (False, 2, 1)
+    assert cluster("POST", f"{PODS}/s-1/eviction", {"metadata": {"name": "s-1"}})["_code"] == 201
+
+
+def test_nothing_is_due_for_a_budget_that_has_gone(cluster: Cluster) -> None:
+    cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"set": "s"}}}})
+    cluster.create(SETS, stateful_set("s", 1))
+    cluster.bind_all()
+    disrupted = {"disruptedPods": {"s-0": timestamp(cluster.now)}}
+    assert cluster("PATCH", f"{BUDGETS}/b/status", {"status": disrupted}, MERGE)["_code"] == 200
+    assert cluster.after(0) == cluster.now + 120
+    cluster("DELETE", f"{BUDGETS}/b")
+    assert cluster.after(0) is None
 
 
 @pytest.mark.parametrize(

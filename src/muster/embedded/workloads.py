@@ -30,7 +30,8 @@ class Workloads:
         self._jobs = Mirror(server, "jobs.batch")
         self._sets = Mirror(server, "statefulsets.apps")
         self._budgets = Mirror(server, "poddisruptionbudgets.policy")
-        # The pods of each controller, by its uid; the place of each controller; whose pods were refused.
+        # The pods of each controller, by its uid; the place of each controller; who is looked at once more, because a
+        # write was refused.
         self._owned: dict[str, dict[Place, Document]] = {}
         self._owners: dict[str, tuple[Mirror, Place]] = {}
         self._again: dict[str, None] = {}
@@ -47,14 +48,16 @@ class Workloads:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do before the time that `step` named."""
-        return all(mirror.is_current for mirror in (self._pods, self._jobs, self._sets, self._budgets))
+        mirrors = (self._pods, self._jobs, self._sets, self._budgets)
+        return not self._again and all(mirror.is_current for mirror in mirrors)
 
     def step(self, now: float) -> float | None:
         """Look at everything that may have changed, or is due; when something is due next, if anything is."""
         late = {place for place, at in self._due.items() if at <= now}
         if self.is_idle and not late:
             return min(self._due.values(), default=None)
-        owners, self._again = self._again, {}
+        again, self._again = self._again, {}
+        owners = dict(again)
         # Budgets of these namespaces are counted again.
         spaces: dict[str, None] = {}
         for moved in self._pods.look():
@@ -75,7 +78,7 @@ class Workloads:
                     self._set(one, pods + self._adopted(one))
         changed = late | {moved.place for moved in self._budgets.look()}
         for place, budget in list(self._budgets.objects.items()):
-            if place in changed or place[0] in spaces:
+            if place in changed or place[0] in spaces or budget["metadata"]["uid"] in again:
                 self._budget(place, budget, now)
         for place in changed - self._budgets.objects.keys():
             self._due.pop(place, None)
@@ -271,7 +274,9 @@ class Workloads:
         for pod in pods:
             metadata = pod["metadata"]
             body = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
-            self.caller.tell("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+            if self.caller.tell("DELETE", path, body) >= 500:
+                self._again[controller_uid(pod)] = None
 
     def _write(self, api: str, plural: str, document: Document, status: Document) -> None:
         """Write a status, if it says something new."""
@@ -283,7 +288,8 @@ class Workloads:
         metadata = document["metadata"]
         path = f"{api}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        self.caller.tell("PATCH", f"{path}/status", body, MERGE)
+        if self.caller.tell("PATCH", f"{path}/status", body, MERGE) >= 500:
+            self._again[metadata["uid"]] = None
 
 
 def _over(spec: Document, done: int, failed: int, active: int) -> str:

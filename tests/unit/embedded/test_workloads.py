@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.objects import timestamp
+from muster.embedded.store import Change, Unwritten
 from muster.embedded.workloads import _ranges
 from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, pod, stateful_set
 
@@ -178,6 +179,38 @@ def test_a_budget_may_be_a_share(cluster: Cluster, spec: dict[str, Any], desired
     cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": {**spec, "selector": {"matchLabels": {"set": "s"}}}})
     cluster.bind_all()
     assert cluster("GET", f"{BUDGETS}/b")["status"]["desiredHealthy"] == desired
+
+
+@pytest.mark.parametrize("resource", ["pods", "jobs.batch", "poddisruptionbudgets.policy"])
+def test_what_the_controllers_could_not_write_is_written_when_there_is_room(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, resource: str
+) -> None:
+    """With the next step, though nothing else changes: pods made and deleted, and what a status says."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"job-name": "j"}}}
+    cluster.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+    cluster.create(JOBS, job("j", parallelism=2))
+    store, persist = cluster.server.core.store, cluster.server.core.store._persist
+
+    def full(change: Change) -> None:
+        if change.key.resource == resource:
+            raise Unwritten("full")
+        persist(change)
+
+    def seen() -> tuple[int, int, int]:
+        status = [cluster("GET", path).get("status") or {} for path in (f"{JOBS}/j", f"{BUDGETS}/b")]
+        return len(cluster.pods()), status[0].get("active", 0), status[1].get("expectedPods", 0)
+
+    for parallelism in (2, 1):
+        cluster("PATCH", f"{JOBS}/j", {"spec": {"parallelism": parallelism}}, MERGE)
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "_persist", full)
+            for _ in range(2):
+                cluster.after(60)
+            assert cluster.running.trouble
+            assert seen() != (parallelism,) * 3
+        cluster.after(60)
+        assert seen() == (parallelism,) * 3
+        assert not cluster.running.trouble
 
 
 def test_a_stateful_set_takes_over_the_pods_that_another_of_its_name_left_behind(cluster: Cluster) -> None:

@@ -199,11 +199,12 @@ def keep(core: Core, target: Target, current: Document, new: Document, dry_run: 
     try:
         if dry_run:
             kept = new
+        elif objects.gone_with(new) and not (new.get("spec") or {}).get("finalizers"):
+            # Only the removal is written, as a real server does it: nobody ever sees it without its last finalizer.
+            core.store.remove(target.key, current["metadata"]["resourceVersion"])
+            kept = new
         elif objects.same(current, new):
             kept = current
-        elif objects.gone_with(new) and not (new.get("spec") or {}).get("finalizers"):
-            kept = core.store.replace(target.key, new, current["metadata"]["resourceVersion"])
-            core.store.remove(target.key)
         else:
             kept = core.store.replace(target.key, new, current["metadata"]["resourceVersion"])
     except Stale as stale:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from fidelity.custom import definition
-from muster.embedded.store import Unwritten
+from muster.embedded.exchange import Answer, Request
+from muster.embedded.objects import with_metadata
+from muster.embedded.store import DELETED, Change, Key, Unwritten
 from unit.embedded.cluster import JOBS, MERGE, PODS, Cluster, job
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -184,6 +186,45 @@ def test_what_could_not_be_collected_stays_due(cluster: Cluster, monkeypatch: py
     assert names(cluster) == {"a", "b"}
     monkeypatch.setattr(cluster.server.core.store, "_persist", persist)
     cluster.server.settle()
+    assert names(cluster) == set()
+
+
+def test_the_last_finalizer_goes_with_its_object_in_one_write(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch sees the object as it was; when the disk is full, nothing happened, and the next try does it."""
+    cluster.create(MAPS, {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}})
+    leaving = cluster("DELETE", f"{MAPS}/held")["metadata"]
+    store = cluster.server.core.store
+    watch = cluster.server.watch(Request("GET", MAPS, {"watch": "true", "resourceVersion": str(store.revision)}))
+    assert not isinstance(watch, Answer)
+
+    def full(change: Change) -> None:
+        assert change.type == DELETED
+        raise Unwritten("full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_persist", full)
+        assert cluster("PATCH", f"{MAPS}/held", {"metadata": {"finalizers": None}}, MERGE)["_code"] == 500
+    assert cluster("GET", f"{MAPS}/held")["metadata"] == leaving
+    said = cluster("PATCH", f"{MAPS}/held", {"metadata": {"finalizers": None}}, MERGE)
+    assert (said["_code"], said["metadata"].get("finalizers")) == (200, None)
+    assert said["metadata"]["resourceVersion"] == leaving["resourceVersion"]
+    assert cluster("GET", f"{MAPS}/held")["_code"] == 404
+    (event,) = (json.loads(line) for line in watch.read())
+    assert (event["type"], event["object"]["metadata"]["finalizers"]) == ("DELETED", ["example.com/hold"])
+    assert event["object"]["metadata"]["resourceVersion"] == str(store.revision)
+
+
+def test_what_nothing_holds_any_more_goes_with_the_next_write_also_one_that_changes_nothing(cluster: Cluster) -> None:
+    """Files of before have such objects: the finalizer was written off, and then the disk was full."""
+    cluster.create(MAPS, {"metadata": {"name": "left", "finalizers": ["example.com/hold"]}})
+    cluster("DELETE", f"{MAPS}/left")
+    store, key = cluster.server.core.store, Key("configmaps", "default", "left")
+    store.replace(key, with_metadata(store.get(key) or {}, finalizers=None), None)
+    assert cluster("PATCH", f"{MAPS}/left?dryRun=All", {}, MERGE)["_code"] == 200
+    assert names(cluster) == {"left"}
+    assert cluster("PATCH", f"{MAPS}/left", {}, MERGE)["_code"] == 200
     assert names(cluster) == set()
 
 

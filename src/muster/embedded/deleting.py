@@ -227,12 +227,12 @@ def finalize_namespace(core: Core, target: Target, document: Document) -> Docume
     return new
 
 
-def release(core: Core, resource: Resource, document: Document, finalizer: str) -> None:
-    """Take a finalizer off an object; it goes if that was all that held it."""
-    metadata = document["metadata"]
-    key = Key(resource.stored, metadata.get("namespace") or "", metadata["name"])
-    new = _without(document, finalizer)
+def release(core: Core, key: Key, finalizer: str) -> None:
+    """Take a finalizer off an object that is there; it goes if that was all that held it."""
+    current = core.store.get(key)
+    assert current is not None
+    new = _without(current, finalizer)
     if objects.gone_with(new):
         core.store.remove(key)
     else:
-        core.store.replace(key, new, metadata["resourceVersion"])
+        core.store.replace(key, new, current["metadata"]["resourceVersion"])

@@ -223,7 +223,7 @@ def _let_go(core: Core, due: Due, key: Key) -> None:
     found = _found(core, key)
     if found is None:
         return
-    resource, owner = found
+    _, owner = found
     held = owner["metadata"].get("finalizers") or ()
     if not owner["metadata"].get("deletionTimestamp") or not (FOREGROUND in held or ORPHAN in held):
         return
@@ -232,10 +232,10 @@ def _let_go(core: Core, due: Due, key: Key) -> None:
     if ORPHAN in held:
         for one in below:
             _disown(core, one, {uid})
-        release(core, resource, owner, ORPHAN)
+        release(core, key, ORPHAN)
         return
     if not sum(_blocks(core, one, uid) for one in below):
-        release(core, resource, owner, FOREGROUND)
+        release(core, key, FOREGROUND)
 
 
 def _blocks(core: Core, key: Key, uid: str) -> bool:

@@ -70,6 +70,17 @@ def test_orphans_stay_without_their_owner(cluster: Cluster) -> None:
     assert "ownerReferences" not in cluster("GET", f"{MAPS}/child")["metadata"]
 
 
+def test_one_that_owns_itself_is_an_orphan_of_its_own(cluster: Cluster) -> None:
+    one = cluster.create(MAPS, {"metadata": {"name": "one", "finalizers": ["example.com/hold"]}})
+    references = owned("one", one)["metadata"]["ownerReferences"]
+    cluster("PATCH", f"{MAPS}/one", {"metadata": {"ownerReferences": references}}, MERGE)
+    assert cluster("DELETE", f"{MAPS}/one", {"propagationPolicy": "Orphan"})["_code"] == 200
+    left = cluster("GET", f"{MAPS}/one")["metadata"]
+    assert (left["finalizers"], left.get("ownerReferences")) == (["example.com/hold"], None)
+    cluster("PATCH", f"{MAPS}/one", {"metadata": {"finalizers": None}}, MERGE)
+    assert names(cluster) == set()
+
+
 def test_an_owner_in_the_foreground_waits_for_dependents_that_block(cluster: Cluster) -> None:
     one = cluster.create(MAPS, {"metadata": {"name": "one"}})
     body = owned("child", one, blockOwnerDeletion=True)

@@ -193,6 +193,8 @@ class Watch:
         self._first: list[bytes] = []
         self._is_too_early = False
         self._start(request)
+        # Whether something may have happened that was not read.
+        self._is_behind = self._revision < core.store.revision
         self._wake = wake
         self._unsubscribe = core.store.subscribe(self._changed)
         if is_over:
@@ -253,6 +255,7 @@ class Watch:
             if event is not None:
                 found.append(event)
         self._revision = max(self._revision, up_to)
+        self._is_behind = is_cut
         return is_cut
 
     @property
@@ -271,9 +274,13 @@ class Watch:
             self._unsubscribe() if hasattr(self, "_unsubscribe") else None
 
     def _changed(self, change: Change) -> None:
-        key = change.key
+        key, store = change.key, self._core.store
         if key.resource == self._target.resource.stored and self._space in ("", key.namespace):
+            self._is_behind = True
             self._wake()
+        elif not self._is_behind and store.compacted <= self._revision < change.revision - store.limit // 2:
+            # Who has read everything moves along before the store forgets what others changed.
+            self._revision = change.revision
 
     def _event(self, change: Change) -> bytes | None:
         matches = self._matches

@@ -127,14 +127,14 @@ class Store:
         self.compacted = first  # since() answers from here on
         self._shelves: dict[str, _Shelf] = {}
         self._history: deque[Change] = deque()
-        self._limit = history
+        self.limit = history  # how many changes are kept
         self._subscribers: list[Callable[[Change], None]] = []
         self._undelivered: deque[Change] = deque()
         self._delivering = False
 
     def copy(self) -> "Store":
         """A store in memory with the same documents, revisions and history: what was prepared once, to start from."""
-        found = Store(first=self.revision, history=self._limit)
+        found = Store(first=self.revision, history=self.limit)
         found.compacted = self.compacted
         found._shelves = {resource: shelf.copy() for resource, shelf in self._shelves.items()}
         found._history = self._history.copy()
@@ -255,10 +255,10 @@ class Store:
         self._persist(change)
         self._absorb(change)
         self._undelivered.append(change)
-        if len(self._history) > self._limit:
+        if len(self._history) > self.limit:
             # Who can't forget now does so after the next change.
             with contextlib.suppress(Unwritten):
-                self.compact(self._history[self._limit // 10].revision)
+                self.compact(self._history[self.limit // 10].revision)
         if not self._delivering:
             self._deliver()
         return change.document

@@ -16,10 +16,11 @@ from fidelity.stories import BY_NAME
 from muster.embedded.core import Asked, Verdict
 from muster.embedded.exchange import Answer, Request
 from muster.embedded.journal import Journal
+from muster.embedded.reading import Watch
 from muster.embedded.refusals import Cause
 from muster.embedded.running import keep_running
 from muster.embedded.server import MAX_BODY_BYTES, Server
-from muster.embedded.store import Unwritten
+from muster.embedded.store import Store, Unwritten
 from muster.telemetry import Log
 from unit.embedded.cluster import JOBS, MERGE, PODS, Cluster, pod
 
@@ -232,6 +233,46 @@ def test_a_watch_whose_past_was_compacted_ends_with_410() -> None:
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
     assert watch.ended
     assert watch.read() == []
+
+
+def watched(cluster: Cluster, path: str) -> Watch:
+    """A watch that has read everything."""
+    found = cluster.server.watch(Request("GET", path, {"watch": "true"}))
+    assert not isinstance(found, Answer)
+    found.read()
+    return found
+
+
+OTHERS = "/api/v1/namespaces/kube-system/configmaps"
+
+
+@pytest.mark.parametrize("path", [PODS, OTHERS])
+def test_a_watch_that_has_kept_up_is_not_ended_by_what_others_change(path: str) -> None:
+    """Neither by other kinds, nor by other namespaces, however much that is; one that has something to read is."""
+    cluster = Cluster(store=Store(history=100))
+    quiet, slow = watched(cluster, path), watched(cluster, MAPS)
+    for row in range(350):
+        cluster.create(MAPS, {"metadata": {"name": f"m{row}"}})
+    cluster.create(PODS, pod("late"))
+    cluster.create(OTHERS, {"metadata": {"name": "late"}})
+    (event,) = (json.loads(line) for line in quiet.read())
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "late")
+    assert not quiet.ended
+    (event,) = (json.loads(line) for line in slow.read())
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+def test_a_watch_from_before_a_compaction_ends_with_410_though_it_had_nothing_to_read() -> None:
+    """Whoever tells the store to forget wants to see that; what others change later does not save it."""
+    cluster = Cluster(store=Store(history=100))
+    watch = watched(cluster, PODS)
+    cluster.create(MAPS, {"metadata": {"name": "m"}})
+    cluster.server.core.store.compact(cluster.server.core.store.revision)
+    for row in range(350):
+        cluster.create(MAPS, {"metadata": {"name": f"m{row}"}})
+    cluster.create(PODS, pod("late"))
+    (event,) = (json.loads(line) for line in watch.read())
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
 def test_a_page_after_compaction_is_410() -> None:

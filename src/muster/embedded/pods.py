@@ -13,7 +13,6 @@ from muster.embedded.store import Key, Stale
 SUCCESS: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BUDGETS = "poddisruptionbudgets.policy"
-MOST_DISRUPTED = 2000
 
 
 def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -> Document:

@@ -116,12 +116,12 @@ def micro_time(text: str) -> str:
 
 
 def _in_utc(text: str, form: str) -> str:
-    """A time in another form; what is none stays as it is."""
+    """A time in another form; what is none, or none in UTC, stays as it is."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC).strftime(form) if moment.tzinfo else text
+    except (ValueError, OverflowError):
         return text
-    return moment.astimezone(UTC).strftime(form) if moment.tzinfo else text
 
 
 def with_times(kind: str, document: Document) -> Document:

@@ -499,3 +499,27 @@ def test_what_kubelet_and_controllers_could_not_write_is_told_once_and_done_when
     (line,) = [json.loads(text) for text in lines.getvalue().splitlines()]
     assert line["message"] == "kubelet and controllers failed"
     assert "play.db: database or disk is full" in line["error"]
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_is_none_in_utc_is_no_defect(time: str) -> None:
+    cluster = Cluster()
+    document = {"metadata": {"name": "odd"}, "spec": {"renewTime": time.replace("+", ".000000+")}}
+    assert cluster("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", document)["_code"] < 500
+    document = {**pod("odd"), "status": {"startTime": time}}
+    assert cluster("POST", PODS, document)["_code"] < 500
+    assert cluster("PATCH", f"{PODS}/odd/status", {"status": {"startTime": time}}, MERGE)["_code"] < 500
+
+
+def test_a_kind_whose_spec_is_a_word_goes_with_its_last_finalizer() -> None:
+    """Only namespaces have finalizers in their spec."""
+    cluster = Cluster()
+    made = things()
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = {"type": "string"}
+    cluster.create(DEFINITIONS, made)
+    held = thing("t", size=4)
+    held["metadata"]["finalizers"], held["spec"] = ["example.com/hold"], "word"
+    cluster.create(THINGS, held)
+    assert cluster("DELETE", f"{THINGS}/t")["_code"] == 200
+    assert cluster("PATCH", f"{THINGS}/t", {"metadata": {"finalizers": None}}, MERGE)["_code"] == 200
+    assert cluster("GET", f"{THINGS}/t")["_code"] == 404

@@ -532,7 +532,7 @@ def on_their_way(grace):
     for request in sent[::2]:
         court.arrives(request)
     court.passes(1)
-    return court
+    return court, sent
 
 
 @pytest.mark.parametrize(("gone", "broken"), [("n-3", []), ("n-4", ["S5"])])
@@ -541,11 +541,12 @@ def test_who_is_on_its_way_to_a_node_that_is_gone_is_lost(is_stale, gone, broken
     """SPEC §1: whatever became of the bind. Its child is stale at once, or left over; the other one is whole with who
     is on its way to a node that is there.
     """
-    court = on_their_way("0s" if is_stale else "-1s")
+    court, sent = on_their_way("0s" if is_stale else "-1s")
     court.vanishes(gone)
     court.passes(1)
     if not is_stale:
         court.nominate(w_0="n-2")
+        court.arrives(sent[1])
     court.plans(evictions=["v-b-0"])
     court.evicts("v-b-0")
     assert court.broken() == broken
@@ -554,7 +555,7 @@ def test_who_is_on_its_way_to_a_node_that_is_gone_is_lost(is_stale, gone, broken
 @pytest.mark.parametrize("blind", [("nodes",), ()])
 def test_who_is_on_its_way_to_a_node_that_was_not_seen_to_go_still_counts(blind):
     """Without it the gang is below its minimum, and goes whole or not at all."""
-    court = on_their_way("0s")
+    court, _ = on_their_way("0s")
     court.is_deleted("v-b-1")
     court.plans()
     court.vanishes("n-1")
@@ -704,6 +705,31 @@ def test_who_was_told_to_go_long_ago_and_is_still_there_does_not_go():
     court.passes(30)
     court.evicts("v-2")
     assert court.broken() == ["§11.6"]
+
+
+@pytest.mark.parametrize(("answer", "broken"), [(201, []), (None, ["S5"]), (403, ["S5"])])
+def test_nobody_goes_who_is_spare_only_if_another_comes(answer, broken):
+    """SPEC §1: who is on its way counts when somebody is to go, and may not come; §11.5 holds either way."""
+    court = Court(
+        nodes=[nodes(3)],
+        gangs={"v": {"minMember": 2}, "w": {"minMember": 1, **HIGH}},
+        pods=[
+            *(Pods(gang="v", name=f"v-{at}", on=f"n-{at}") for at in range(2)),
+            Pods(gang="v", name="v-2"),
+            pods("w", 1),
+        ],
+    )
+    court.passes(10)
+    court.nominate(w_0="n-1")
+    bind = court.bind("v-2", "n-2")
+    if answer == 201:
+        court.arrives(bind)
+    elif answer is not None:
+        court.answered(bind, answer)
+    court.passes(0.5)
+    court.plans(evictions=["v-1"])
+    court.evicts("v-1")
+    assert court.broken() == broken
 
 
 def anew(*, absent_s, back_s):

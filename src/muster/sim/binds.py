@@ -185,14 +185,19 @@ class Binds:
         found = [one for one in self._sent.get(uid, ()) if one.node == node]
         return bool(found) and found[-1].orphan and not self._elects
 
-    def flying(self, members: Mapping[str, Member], process: int, at_s: float) -> dict[str, Member]:
+    def flying(
+        self, members: Mapping[str, Member], process: int, at_s: float, *, for_sure: bool = False
+    ) -> dict[str, Member]:
         """Those of a gang's pods that waited, and that a process had sent on their way without having heard of it, or
-        having heard that it was done, whatever its watches have shown since. Each has the node that it was sent to.
+        having heard that it was done, whatever its watches have shown since; `for_sure`: only these. Each has the node
+        that it was sent to.
         """
         found: dict[str, Member] = {}
         for uid, pod in members.items():
             for one in self._sent.get(uid, ()) if pod.state == WAITING else ():
                 if one.process == process and one.at_s <= at_s and (one.done or at_s <= one.known_s):
+                    if for_sure and not (one.done and one.known_s <= at_s):
+                        continue
                     found[uid] = pod._replace(node=one.node)
         return found
 

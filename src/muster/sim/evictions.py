@@ -177,32 +177,39 @@ class Evictions:
     def _wrong_at(
         self, decision: Decision, gang: Key, pods: dict[str, Member], moment: float
     ) -> tuple[str, str] | None:
-        """Right for somebody else, or because of staleness; with pods that are on their way, or without them."""
+        """Right both with the pods that are on their way and without those that may not come."""
         group = self._books.group(gang, moment)
         if group is None or group.tree is None:
             return "§11.5", "and there is no such gang"
-        flying = self._binds.flying(self._books.gang(gang, moment), decision.process, moment)
-        stale: list[list[int]] | None = None
-        first: tuple[str, str] | None = None
+        members, first = self._books.gang(gang, moment), None
+        flying = self._binds.flying(members, decision.process, moment)
+        sure = self._binds.flying(members, decision.process, moment, for_sure=True)
         # Pods are read before anybody goes, nodes are not: those that are gone may be seen a little longer.
-        for more, late_s in product(
-            (flying, dict[str, Member]()) if flying else (flying,), dict.fromkeys((0.0, decision.lag_s))
-        ):
-            placed = self._placed(group, more, moment, late_s)
-            gone = {uid for uid in pods if uid in placed}
-            wrong = self._unlawful(group, decision, placed, gone, moment)
-            if wrong is None:
+        for late_s in dict.fromkeys((0.0, decision.lag_s)):
+            states = [self._placed(group, more, moment, late_s) for more in ((flying, sure) if flying else (flying,))]
+            wrong = [self._wrong_with(group, decision, placed, pods, moment) for placed in states]
+            found = next((one for one in wrong if one is not None), None)
+            if found is None:
                 return None
-            first = first or wrong
-            if stale is None:
-                # As it was, and as it was seen by one whose watches were late; and with what was sent at that moment.
-                sent = self._binds.flying(self._books.gang(gang, moment), decision.process, decision.at_s)
-                looks = (Look(decision.process, decision.at_s, lag_s) for lag_s in (0.0, decision.lag_s))
-                stale = [self._staleness.rows(group, *one) for one in product(looks, ((), sent.values()))]
-            for rows in stale:
-                if not self._unlawful_beside(rows, group, decision, placed, gone, moment):
-                    return None
+            first = first or found
         return first
+
+    def _wrong_with(
+        self, group: Group, decision: Decision, placed: dict[str, Member], pods: dict[str, Member], moment: float
+    ) -> tuple[str, str] | None:
+        """Right for somebody else, or because of staleness."""
+        gone = {uid for uid in pods if uid in placed}
+        wrong = self._unlawful(group, decision, placed, gone, moment)
+        if wrong is None:
+            return None
+        # As it was, and as it was seen by one whose watches were late; and with what was sent at that moment.
+        sent = self._binds.flying(self._books.gang(group.key, moment), decision.process, decision.at_s)
+        looks = (Look(decision.process, decision.at_s, lag_s) for lag_s in (0.0, decision.lag_s))
+        for look, come in product(looks, ((), sent.values())):
+            stale = self._staleness.rows(group, look, come)
+            if not self._unlawful_beside(stale, group, decision, placed, gone, moment):
+                return None
+        return wrong
 
     def _unlawful_beside(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from muster.embedded import objects
 from muster.embedded.core import DEFINITIONS, Core, Document, Target
@@ -11,6 +11,7 @@ from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Refused
 from muster.embedded.store import DELETED, Change, Key
 
+T = TypeVar("T")
 NAMESPACES = "namespaces"
 # Each round can only set off what hangs one level deeper; more levels than anybody stacks.
 MOST_ROUNDS = 50
@@ -120,22 +121,21 @@ class Due:
     # What there is to do.
 
     def each(self, collect: "Collect") -> None:
-        """Let everything be looked at that is due now. What fails stays due."""
+        """Let everything be looked at that is due now. What fails stays due, and keeps nobody else waiting; the first
+        failure is raised in the end.
+        """
+        defects: list[Exception] = []
         if self.namespaces:
             self.namespaces = False
-            try:
-                collect.namespaces()
-            except BaseException:
-                self.namespaces = True
-                raise
+            for name in sorted(self._leaving):
+                self.namespaces |= _fails(collect.end, name, defects)
         for queue, look in ((self._letting_go, collect.let_go), (self._losing, collect.lose)):
             for key in list(queue):
                 del queue[key]
-                try:
-                    look(key)
-                except BaseException:
+                if _fails(look, key, defects):
                     queue[key] = None
-                    raise
+        if defects:
+            raise defects[0]
 
     def dependents(self, uid: str) -> list[Key]:
         """Who names this owner."""
@@ -161,15 +161,25 @@ def _references(document: Document) -> list[Document]:
 class Collect(NamedTuple):
     """What is done about each thing that is due."""
 
-    namespaces: Callable[[], None]
+    end: Callable[[str], None]
     let_go: Callable[[Key], None]
     lose: Callable[[Key], None]
+
+
+def _fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bool:
+    """Whether it could not be done, and why."""
+    try:
+        look(what)
+    except Exception as defect:
+        defects.append(defect)
+        return True
+    return False
 
 
 def collect(core: Core, due: Due) -> int:
     """Delete what has lost its owners or its namespace, and let go what waited for its dependents; how many writes."""
     start = core.store.revision
-    what = Collect(partial(_end_namespaces, core), partial(_let_go, core, due), partial(_lose, core, due))
+    what = Collect(partial(_end_namespace, core), partial(_let_go, core, due), partial(_lose, core, due))
     for _ in range(MOST_ROUNDS):
         due.each(what)
         if not due.to_collect():
@@ -191,25 +201,23 @@ def _delete(core: Core, resource: Resource, document: Document, policy: str = "B
     return True
 
 
-def _end_namespaces(core: Core) -> None:
-    for space in core.store.list(NAMESPACES).items:
-        if not space["metadata"].get("deletionTimestamp"):
-            continue
-        name, left = space["metadata"]["name"], 0
-        for resource in core.kinds.namespaced():
-            for document in core.store.list(resource.stored, name).items:
-                if not document["metadata"].get("deletionTimestamp"):
-                    _delete(core, resource, document)
-                left += core.store.get(_target(resource, document).key) is not None
-        if left:
-            continue
-        current = core.store.get(Key(NAMESPACES, "", name))
-        if current is None:
-            continue
-        new = {**current, "spec": {}}
-        core.store.replace(Key(NAMESPACES, "", name), new, current["metadata"]["resourceVersion"])
-        if not current["metadata"].get("finalizers"):
-            core.store.remove(Key(NAMESPACES, "", name))
+def _end_namespace(core: Core, name: str) -> None:
+    """Everything in a namespace that leaves goes, and then the namespace itself."""
+    left, defects = 0, list[Exception]()
+    for resource in core.kinds.namespaced():
+        for document in core.store.list(resource.stored, name).items:
+            if not document["metadata"].get("deletionTimestamp"):
+                _fails(partial(_delete, core, resource), document, defects)
+            left += core.store.get(_target(resource, document).key) is not None
+    if defects:
+        raise defects[0]
+    current = core.store.get(Key(NAMESPACES, "", name))
+    if left or current is None:
+        return
+    new = {**current, "spec": {}}
+    core.store.replace(Key(NAMESPACES, "", name), new, current["metadata"]["resourceVersion"])
+    if not current["metadata"].get("finalizers"):
+        core.store.remove(Key(NAMESPACES, "", name))
 
 
 def _found(core: Core, key: Key) -> tuple[Resource, Document] | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from muster.embedded.exchange import Answer, Request, Said, answer, asked_for, failure
+from muster.embedded.exchange import Answer, Request, Said, answer, asked_for, bad_request, failure
 from muster.embedded.identity import LOOPBACK, Authority, Pair, certified, kubeconfig, write
 from muster.embedded.reading import Watch
 from muster.embedded.server import MAX_BODY_BYTES, Server
@@ -109,6 +109,8 @@ class Serving:
         except web.HTTPRequestEntityTooLarge:
             said = Said(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}", {})
             return _sent(answer(413, failure(said)))
+        except web.RequestPayloadError as broken:
+            return _sent(answer(400, failure(bad_request(f"the body can't be read: {broken}"))))
         query = asked_for(request.query.items())
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Request(request.method, request.path, query, headers, body, user)

@@ -110,9 +110,9 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 @lru_cache(maxsize=256)
 def seconds(text: str | None) -> float | None:
     """A duration such as `30s`, `1m30s` or `250ms`; None if it is none."""
-    if not text or not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
+    if not text or not re.fullmatch(r"([0-9]+(\.[0-9]+)?(h|ms|m|s))+", text):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text))
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)", text))
 
 
 def owner_of(document: Document) -> Document:

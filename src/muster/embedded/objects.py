@@ -19,9 +19,13 @@ SUFFIX_LENGTH = 5
 LONGEST_BASE = 63 - SUFFIX_LENGTH
 
 
+# The last second that a timestamp can say: who has a longer grace is done no earlier.
+_LATEST = 253_402_300_799
+
+
 def timestamp(seconds: float) -> str:
     """Seconds since 1970 as `2026-01-02T03:04:05Z`."""
-    return _timestamp(int(seconds))
+    return _timestamp(min(int(seconds), _LATEST))
 
 
 @lru_cache(maxsize=64)

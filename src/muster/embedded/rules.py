@@ -16,6 +16,8 @@ from muster.embedded.structure import definition_causes
 
 Document = dict[str, Any]
 Check = Callable[[Document, Document | None], list[Cause]]
+# Of one owner.
+MOST_PODS = 10_000
 SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _POLICIES = ("Always", "OnFailure", "Never")
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
@@ -231,6 +233,14 @@ def _not_negative(spec: Document, *names: str) -> list[Cause]:
     return [wrong(f"spec.{name}", one, said) for name, one in asked.items() if isinstance(one, int) and one < 0]
 
 
+def _too_many(spec: Document, old: Document | None, name: str) -> list[Cause]:
+    """More pods than the controllers of this server make of one owner; what was more before may stay so."""
+    asked, before = spec.get(name), ((old or {}).get("spec") or {}).get(name)
+    if not isinstance(asked, int) or asked <= MOST_PODS or asked == before:
+        return []
+    return [wrong(f"spec.{name}", asked, f"must be less than or equal to {MOST_PODS}: this server makes no more pods")]
+
+
 def _job_selector_causes(job: Document) -> list[Cause]:
     """What is wrong with the selector of a new Job, which is its own unless somebody else sees to it."""
     spec, uid = job["spec"], job["metadata"].get("uid")
@@ -247,7 +257,7 @@ def _job_selector_causes(job: Document) -> list[Cause]:
 def _job(new: Document, old: Document | None) -> list[Cause]:
     spec = new.get("spec") or {}
     found = _not_negative(spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
-    found += _not_negative(spec, "ttlSecondsAfterFinished")
+    found += _not_negative(spec, "ttlSecondsAfterFinished") + _too_many(spec, old, "parallelism")
     pod = (spec.get("template") or {}).get("spec") or {}
     if old is None:
         found += _job_selector_causes(new)
@@ -278,7 +288,7 @@ _SET_FIELDS = frozenset(re.findall("'([A-Za-z]+)'", _SET_FREE))
 
 def _stateful_set(new: Document, old: Document | None) -> list[Cause]:
     spec = new.get("spec") or {}
-    found = _not_negative(spec, "replicas", "minReadySeconds")
+    found = _not_negative(spec, "replicas", "minReadySeconds") + _too_many(spec, old, "replicas")
     found += _selected(spec, "statefulset") + _template_causes(spec, ("Always",))
     if old is not None:
         before = old.get("spec") or {}

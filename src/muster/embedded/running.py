@@ -11,6 +11,8 @@ from muster.telemetry import SILENT, Log
 
 # More rounds than any chain of causes is long; what still moves after them waits for the next step.
 MOST_ROUNDS = 100
+# After so many writes others have a turn, and the rest is due at once.
+MOST_WRITES = 500
 AFTER_FAILURE_S = 1.0
 
 
@@ -35,13 +37,19 @@ class Running:
         return next((caller.trouble for caller in self._callers if caller.trouble), "")
 
     def step(self, now: float) -> float | None:
-        """Let everything happen that happens now; when something is due next, if anything is."""
-        store = self.server.core.store
+        """Let everything happen that happens now; when something is due next, if anything is. What fails when the
+        server settles is raised in the end.
+        """
+        store, failed = self.server.core.store, None
+        first = store.revision
         for caller in self._callers:
             caller.trouble = ""
         for _ in range(MOST_ROUNDS):
             before = store.revision
-            self.server.settle()
+            try:
+                self.server.settle()
+            except Exception as error:
+                failed = error
             if self._is_idle(now):
                 break
             due = [self.workloads.step(now), self.kubelet.step(now)]
@@ -50,6 +58,11 @@ class Running:
             self._due = min((at for at in due if at is not None), default=None)
             if store.revision == before:
                 break
+            if store.revision - first > MOST_WRITES:
+                self._due = now
+                break
+        if failed is not None:
+            raise failed
         return self._due
 
     def _is_idle(self, now: float) -> bool:

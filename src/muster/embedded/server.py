@@ -5,6 +5,7 @@ collection, the end of namespaces, new kinds that become served) happens in `set
 write unless it is told not to.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -112,14 +113,16 @@ class Server:
             found = self._static(request)
             if found is None:
                 found = self._resources(request)
-            if self._eager and request.method != "GET":
-                self.settle()
         except Refused as refused:
             return _refusal(refused)
         except Unwritten as lost:
             return _refusal(Said(500, "InternalError", f"Internal error occurred: {lost.message}"))
         except RecursionError:
             return _refusal(bad_request("the object is nested too deep"))
+        if self._eager and request.method != "GET":
+            # What was asked for is done. What should follow by itself and fails stays due; who settles next is told.
+            with contextlib.suppress(Exception):
+                self.settle()
         return found
 
     def watch(self, request: Request, wake: Callable[[], None] = lambda: None) -> Watch | Answer:

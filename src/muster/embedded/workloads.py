@@ -17,6 +17,8 @@ from muster.embedded.server import Server
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _OVER = ("Complete", "Failed")
+# So many pods of one owner are made at once; the next look makes more.
+AT_ONCE = 500
 # How long a pod that was to be evicted counts as gone although nobody deletes it.
 EVICTION_S = 120.0
 
@@ -169,13 +171,12 @@ class Workloads:
             self._delete(spare)
             return []
         taken = {_index_of(pod) for pod in (*active, *done)}
+        free = (str(row) for row in range(spec.get("completions") or 0) if str(row) not in taken)
         made = []
-        for _ in range(wanted - len(active)):
+        for _ in range(min(wanted - len(active), AT_ONCE)):
             pod = _pod_of(job, {"generateName": f"{job['metadata']['name']}-"})
             if spec.get("completionMode") == "Indexed":
-                index = next(str(row) for row in range(spec["completions"]) if str(row) not in taken)
-                taken.add(index)
-                _index(pod, job["metadata"]["name"], index)
+                _index(pod, job["metadata"]["name"], next(free))
             found = self._create(job, pod)
             made += [found] if found else []
         return made
@@ -185,21 +186,25 @@ class Workloads:
     def _set(self, owner: Document, pods: list[Document]) -> None:
         spec, name = owner["spec"], owner["metadata"]["name"]
         start = (spec.get("ordinals") or {}).get("start", 0)
-        wanted = [f"{name}-{row}" for row in range(start, start + spec.get("replicas", 1))]
+        rows = range(start, start + spec.get("replicas", 1))
         there = {pod["metadata"]["name"]: pod for pod in pods}
         parallel = spec.get("podManagementPolicy") == "Parallel"
-        for one in wanted:
+        made = 0
+        for one in (f"{name}-{row}" for row in rows):
             pod = there.get(one)
             if pod is None:
                 self._create(owner, _replica(owner, one))
-                if not parallel:
+                made += 1
+                if not parallel or made == AT_ONCE:
                     break
             elif _phase(pod) in ("Succeeded", "Failed") and not _leaving(pod):
                 self._delete([pod])
                 break
             elif not parallel and not _is_ready(pod):
                 break
-        spare = sorted((pod for one, pod in there.items() if one not in wanted), key=_ordinal, reverse=True)
+        # Of one whose name is written in another way (`web-01`) there is no replica.
+        spare = [pod for one, pod in there.items() if _ordinal(pod) not in rows or one != f"{name}-{_ordinal(pod)}"]
+        spare.sort(key=_ordinal, reverse=True)
         for pod in spare:
             if not _leaving(pod):
                 self._delete([pod])

@@ -121,6 +121,16 @@ def test_a_body_that_is_too_large_is_413() -> None:
     serve(test)
 
 
+def test_a_body_that_cant_be_unpacked_is_400() -> None:
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        said = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        async with session.post(MAPS, data=b"{}", headers=said) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["kind"] == "Status"
+
+    serve(test)
+
+
 PATHS = (
     "/",
     "/version",

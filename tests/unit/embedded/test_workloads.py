@@ -1,13 +1,14 @@
 """Jobs run to their end, StatefulSets keep their replicas in order, budgets count what may go."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from muster.embedded.objects import timestamp
-from muster.embedded.store import Change, Unwritten
+from muster.embedded.store import Change, Key, Unwritten
 from muster.embedded.workloads import _ranges
-from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, job, pod, stateful_set
+from unit.embedded.cluster import BUDGETS, JOBS, MERGE, PODS, SETS, Cluster, Document, job, pod, stateful_set
 
 
 @pytest.fixture
@@ -256,3 +257,67 @@ def test_a_stateful_set_takes_over_only_what_has_its_labels_and_no_controller(cl
     cluster.after(0)
     found = cluster.pods()
     assert [found[name]["metadata"]["ownerReferences"][0]["kind"] for name in ("s-0", "s-1")] == ["StatefulSet"] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param(JOBS, job("many", parallelism=2000, completions=2000), id="a Job"),
+        pytest.param(
+            JOBS, job("many", parallelism=2000, completions=2000, completionMode="Indexed"), id="an Indexed Job"
+        ),
+        pytest.param(SETS, stateful_set("many", replicas=2000, podManagementPolicy="Parallel"), id="a StatefulSet"),
+    ],
+)
+def test_many_pods_are_made_some_at_a_time(path: str, body: Document) -> None:
+    """Others have a turn in between; the rest is due at once."""
+    cluster = Cluster()
+    cluster.create(path, body)
+    counts = []
+    while not counts or counts[-1] < 2000:
+        assert cluster.after(0) in (cluster.now, None)
+        counts.append(len(cluster.pods()))
+        assert len(counts) < 20
+    assert max(after - before for before, after in pairwise([0, *counts])) <= 1000
+    assert cluster("DELETE", f"{path}/many", {"propagationPolicy": "Background"})["_code"] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [(JOBS, job("many", parallelism=10_001), "parallelism"), (SETS, stateful_set("many", replicas=10_001), "replicas")],
+)
+def test_more_pods_than_anybody_makes_here_are_refused(path: str, body: Document, field: str) -> None:
+    cluster = Cluster()
+    refused = cluster("POST", path, body)
+    assert refused["_code"] == 422
+    assert f"spec.{field}: Invalid value: 10001: must be less than or equal to 10000" in refused["message"]
+    body["spec"][field] = 1
+    cluster.create(path, body)
+    assert cluster("PATCH", f"{path}/many", {"spec": {field: 2_000_000_000}}, MERGE)["_code"] == 422
+    if path == SETS:
+        assert cluster("PATCH", f"{path}/many/scale", {"spec": {"replicas": 2_000_000_000}}, MERGE)["_code"] == 422
+
+
+def test_who_had_more_before_can_still_be_changed_and_deleted() -> None:
+    """A file of before may have such a Job: it is looked after, and goes."""
+    cluster = Cluster()
+    cluster.create(JOBS, job("many", parallelism=1))
+    store, key = cluster.server.core.store, Key("jobs.batch", "default", "many")
+    document = store.get(key) or {}
+    store.replace(key, {**document, "spec": {**document["spec"], "parallelism": 2**31 - 1, "completions": None}}, None)
+    cluster.after(1)
+    assert 0 < len(cluster.pods()) < 2000
+    assert cluster("PATCH", f"{JOBS}/many", {"metadata": {"labels": {"a": "b"}}}, MERGE)["_code"] == 200
+    assert cluster("DELETE", f"{JOBS}/many", {"propagationPolicy": "Background"})["_code"] == 200
+    cluster.after(1)
+    assert cluster.pods() == {}
+
+
+def test_a_set_of_more_replicas_than_fit_in_memory_is_looked_after() -> None:
+    cluster = Cluster()
+    cluster.create(SETS, stateful_set("many", replicas=1))
+    store, key = cluster.server.core.store, Key("statefulsets.apps", "default", "many")
+    document = store.get(key) or {}
+    store.replace(key, {**document, "spec": {**document["spec"], "replicas": 2**31 - 1}}, None)
+    cluster.after(1)
+    assert list(cluster.pods()) == ["many-0"]

@@ -15,6 +15,8 @@ T = TypeVar("T")
 NAMESPACES = "namespaces"
 # Each round can only set off what hangs one level deeper; more levels than anybody stacks.
 MOST_ROUNDS = 50
+# So much happens by itself before others have a turn; the rest stays due.
+MOST_WRITES = 100
 
 
 class Due:
@@ -121,8 +123,8 @@ class Due:
     # What there is to do.
 
     def each(self, collect: "Collect") -> None:
-        """Let everything be looked at that is due now. What fails stays due, and keeps nobody else waiting; the first
-        failure is raised in the end.
+        """Let everything be looked at that is due now, until that is enough. What fails stays due, and keeps
+        nobody else waiting; the first failure is raised in the end.
         """
         defects: list[Exception] = []
         if self.namespaces:
@@ -131,6 +133,8 @@ class Due:
                 self.namespaces |= _fails(collect.end, name, defects)
         for queue, look in ((self._letting_go, collect.let_go), (self._losing, collect.lose)):
             for key in list(queue):
+                if collect.is_enough():
+                    break
                 del queue[key]
                 if _fails(look, key, defects):
                     queue[key] = None
@@ -164,6 +168,7 @@ class Collect(NamedTuple):
     end: Callable[[str], None]
     let_go: Callable[[Key], None]
     lose: Callable[[Key], None]
+    is_enough: Callable[[], bool]
 
 
 def _fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bool:
@@ -179,10 +184,16 @@ def _fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bo
 def collect(core: Core, due: Due) -> int:
     """Delete what has lost its owners or its namespace, and let go what waited for its dependents; how many writes."""
     start = core.store.revision
-    what = Collect(partial(_end_namespace, core), partial(_let_go, core, due), partial(_lose, core, due))
+
+    def is_enough() -> bool:
+        return core.store.revision - start >= MOST_WRITES
+
+    what = Collect(
+        partial(_end_namespace, core, is_enough), partial(_let_go, core, due), partial(_lose, core, due), is_enough
+    )
     for _ in range(MOST_ROUNDS):
         due.each(what)
-        if not due.to_collect():
+        if is_enough() or not due.to_collect():
             break
     return core.store.revision - start
 
@@ -201,12 +212,12 @@ def _delete(core: Core, resource: Resource, document: Document, policy: str = "B
     return True
 
 
-def _end_namespace(core: Core, name: str) -> None:
+def _end_namespace(core: Core, is_enough: Callable[[], bool], name: str) -> None:
     """Everything in a namespace that leaves goes, and then the namespace itself."""
     left, defects = 0, list[Exception]()
     for resource in core.kinds.namespaced():
         for document in core.store.list(resource.stored, name).items:
-            if not document["metadata"].get("deletionTimestamp"):
+            if not document["metadata"].get("deletionTimestamp") and not is_enough():
                 _fails(partial(_delete, core, resource), document, defects)
             left += core.store.get(_target(resource, document).key) is not None
     if defects:

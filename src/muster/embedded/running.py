@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from muster.embedded.garbage import MOST_WRITES
 from muster.embedded.kubelet import Kubelet
 from muster.embedded.orphans import Orphans
 from muster.embedded.server import Server
@@ -11,8 +12,6 @@ from muster.telemetry import SILENT, Log
 
 # More rounds than any chain of causes is long; what still moves after them waits for the next step.
 MOST_ROUNDS = 100
-# After so many writes others have a turn, and the rest is due at once.
-MOST_WRITES = 500
 AFTER_FAILURE_S = 1.0
 
 
@@ -45,7 +44,7 @@ class Running:
         for caller in self._callers:
             caller.trouble = ""
         for _ in range(MOST_ROUNDS):
-            before = store.revision
+            before, failed = store.revision, None
             try:
                 self.server.settle()
             except Exception as error:
@@ -58,7 +57,8 @@ class Running:
             self._due = min((at for at in due if at is not None), default=None)
             if store.revision == before:
                 break
-            if store.revision - first > MOST_WRITES:
+            if store.revision - first >= MOST_WRITES:
+                # Others have a turn, and the rest is due at once.
                 self._due = now
                 break
         if failed is not None:
@@ -66,7 +66,12 @@ class Running:
         return self._due
 
     def _is_idle(self, now: float) -> bool:
-        quiet = self.kubelet.is_idle and self.workloads.is_idle and (self.orphans is None or self.orphans.is_idle)
+        quiet = (
+            self.server.is_settled
+            and self.kubelet.is_idle
+            and self.workloads.is_idle
+            and (self.orphans is None or self.orphans.is_idle)
+        )
         return quiet and (self._due is None or now < self._due)
 
     def close(self) -> None:
@@ -84,11 +89,12 @@ async def keep_running(
 
     A step that fails (a full disk, a defect) is told to the log, once while it stays the same, and the next one comes.
     """
-    changed, told = asyncio.Event(), ""
+    changed, told, loop = asyncio.Event(), "", asyncio.get_running_loop()
     unsubscribe = running.server.core.store.subscribe(lambda change: changed.set())
     try:
         while True:
             changed.clear()
+            begun = loop.time()
             try:
                 due = running.step(clock())
                 trouble = running.trouble
@@ -98,13 +104,14 @@ async def keep_running(
                 due = clock() + AFTER_FAILURE_S
             if trouble and trouble != told:
                 log.error("kubelet and controllers failed", error=trouble)
-            told = trouble
+            told, took_s = trouble, loop.time() - begun
             changed.clear()
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - clock())):
                     await changed.wait()
             except TimeoutError:
-                continue
-            await asyncio.sleep(pause_s)
+                pass
+            # Others have at least as much time.
+            await asyncio.sleep(max(pause_s, took_s))
     finally:
         unsubscribe()

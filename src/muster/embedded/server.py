@@ -74,15 +74,19 @@ class Server:
 
     # What happens by itself.
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left that happens by itself."""
+        return not self._due.any()
+
     def settle(self) -> None:
-        """Let everything happen that happens by itself after writes."""
-        if not self._due.any():
+        """Let happen what happens by itself after writes: everything, or so much that others should have a turn."""
+        if self.is_settled:
             return
         for _ in range(garbage.MOST_ROUNDS):
             if self._due.definitions:
                 self._define()
-            garbage.collect(self.core, self._due)
-            if not self._due.any():
+            if garbage.collect(self.core, self._due) >= garbage.MOST_WRITES or self.is_settled:
                 break
 
     def _define(self) -> None:

@@ -18,7 +18,7 @@ from muster.embedded.server import Server
 INDEX = "batch.kubernetes.io/job-completion-index"
 _OVER = ("Complete", "Failed")
 # So many pods of one owner are made at once; the next look makes more.
-AT_ONCE = 500
+AT_ONCE = 100
 # How long a pod that was to be evicted counts as gone although nobody deletes it.
 EVICTION_S = 120.0
 

@@ -120,7 +120,9 @@ def check_writable(file: str) -> None:
     """Before anything is done whose outcome is to be written: raises UsageError when it can't be. Touches nothing."""
     path = Path(file)
     there = path if path.exists() else path.parent
-    if path.is_dir():
+    if file == STDIN:
+        reason = "that is standard output, which has something else to say"
+    elif path.is_dir():
         reason = "it is a folder"
     elif not there.exists():
         reason = f"there is no folder {path.parent}"

@@ -202,6 +202,7 @@ def test_where_nobody_may_write_is_told_before_anything_is_played(muster, tmp_pa
         (("--seeds", "1", "--save", "no-such-folder/x"), "into no-such-folder/x: there is no folder no-such-folder"),
         (("--seed", "1", "--html", "no-such-folder/x.html"), "there is no folder no-such-folder"),
         (("--seed", "1", "--html", "."), "can't write .: it is a folder"),
+        (("--seed", "1", "--html", "-"), "can't write -: that is standard output"),
         (("--seed", "1", "--html", "x.html", "--write", "x.yaml"), "there is nothing to draw"),
     ],
 )

@@ -91,7 +91,7 @@ class Engine:
 
     def place_all(self, problem: Problem, budget: Budget) -> tuple[Taking, ...] | None:
         """Takes room for all parts of a question, or for none."""
-        return self._solve(problem, budget).takings
+        return self.solve(problem, budget).takings
 
     def _one_leaf(self, progress: Progress, bounds: Bounds, budget: Budget) -> Attempt:
         """Pods of one shape: with its preference, a sum mostly tells; without, it is a question like others."""
@@ -274,12 +274,12 @@ class Engine:
         leaves = {part.leaf for part in problem.parts}
         wishes = [wish for wish in bounds.wishes if not leaves.isdisjoint(wish.bound.leaves)]
         if not wishes:
-            return _attempt(batches, self._solve(problem, budget, explain=explain), frozenset())
+            return _attempt(batches, self.solve(problem, budget, explain=explain), frozenset())
         parts, required = problem.parts, [region.bound for region in problem.regions]
-        all_met = self._solve(Problem(parts, [*required, *(wish.bound for wish in wishes)]), budget.share(4))
+        all_met = self.solve(Problem(parts, [*required, *(wish.bound for wish in wishes)]), budget.share(4))
         if all_met.placed:
             return _attempt(batches, all_met, frozenset())
-        answer = self._solve(Problem(_clustered(parts, wishes), required), budget, explain=explain)
+        answer = self.solve(Problem(_clustered(parts, wishes), required), budget, explain=explain)
         if not answer.placed:
             return Attempt(None, answer.proof)
         if len(wishes) == 1:
@@ -291,7 +291,7 @@ class Engine:
             rest = [other for other in wishes if other not in kept and other is not wish]
             before = list(self.ledger.since(mark))
             self.ledger.rewind(mark)
-            better = self._solve(Problem(_clustered(parts, rest), together), budget.share(len(wishes) - at + 1))
+            better = self.solve(Problem(_clustered(parts, rest), together), budget.share(len(wishes) - at + 1))
             if better.placed:
                 answer = better
                 kept.append(wish)
@@ -302,7 +302,8 @@ class Engine:
                 unknown.add(wish.hold)
         return _attempt(batches, answer, frozenset(unknown))
 
-    def _solve(self, problem: Problem, budget: Budget, *, explain: bool = False) -> Answer:
+    def solve(self, problem: Problem, budget: Budget, *, explain: bool = False) -> Answer:
+        """The same, with the proof when there is no way. What was refuted once is remembered."""
         question = problem.signature(rows=True)
         known = self.refuted.get(question)
         if known is not None and not (explain and _lacks_near(known)):

@@ -52,11 +52,19 @@ def hopeful(
     needed = {one for one in numbers if not gives([other for other in numbers if other != one])}
     allowed = [some for some in choices if needed.issubset(some) and legal(some)]
     largest: list[frozenset[int]] = []
-    for some in sorted(map(frozenset, allowed), key=len, reverse=True):
-        if not any(some <= other for other in largest):
-            largest.append(some)
-    enough = [some for some in largest if gives(sorted(some))]
-    yield from (some for some in allowed if any(other.issuperset(some) for other in enough))
+    for one in sorted(map(frozenset, allowed), key=len, reverse=True):
+        if not any(one <= other for other in largest):
+            largest.append(one)
+    known: dict[frozenset[int], bool] = {}
+    for some in allowed:
+        above = [other for other in largest if other.issuperset(some)]
+        # What is known first: each answer may cost a search.
+        for other in sorted(above, key=lambda one: not known.get(one, False)):
+            if other not in known:
+                known[other] = gives(sorted(other))
+            if known[other]:
+                yield some
+                break
 
 
 def _choices(numbers: Sequence[int], table: Table) -> Iterator[int]:

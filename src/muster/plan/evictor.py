@@ -15,8 +15,9 @@ from muster.plan.outcome import Action, Eviction, UnitKind
 from muster.plan.problem import Part, Problem
 from muster.plan.progress import Bounds, Progress
 from muster.plan.rights import Rights, Terms, may_ask_from_ns
+from muster.plan.trial import Ask, Question
 from muster.plan.units import Numbers, Table
-from muster.plan.victims import EXACT, Ask, Found, Question, Rank, Search
+from muster.plan.victims import EXACT, Found, Rank, Search
 from muster.snapshot.arrays import Snapshot
 from muster.snapshot.queues import charge_of
 

@@ -1,6 +1,7 @@
 """New places for pods that are moved: every pod of every unit, as its gang's holds allow."""
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,12 +58,20 @@ def settled(snapshot: Snapshot, table: Table, units: Numbers) -> Numbers:
     return units[stays[units] & ~np.isin(table.gang[units], apart)]
 
 
+class Together(NamedTuple):
+    """Where pods go, and the homes of those who are moved for them; or whether it is proven that there is no way."""
+
+    takings: tuple[Taking, ...] | None
+    homes: Homes
+    is_refuted: bool
+
+
 def together(
     engine: Engine, table: Table, units: Collection[int], parts: Sequence[Part], bounds: Sequence[Bound]
-) -> tuple[tuple[Taking, ...], Homes] | None:
+) -> Together:
     """Places some pods and everything that the units hold as one question, which leaves nothing out.
 
-    For when those who come first took the only places of those who come after. Gives where the pods go, and the homes.
+    For when those who come first took the only places of those who come after.
     """
     gangs = engine.snapshot.gangs
     every, held = list(parts), list(bounds)
@@ -79,18 +88,18 @@ def together(
             places.append([(gang, *spot) for spot in found])
         around = Bounds(left, 0)
         if any(leaf in around.barred for leaf, _ in moved):
-            return None
+            return Together(None, {}, is_refuted=False)
         for bound in around.required:
             held.append(bound._replace(leaves=tuple(apart + leaf for leaf in bound.leaves)))
         # Leaves of different gangs are different leaves.
         apart += len(gangs[gang].tree.nodes)
-    takings = engine.place_all(Problem(every, held), Budget(_STEPS))
-    if takings is None:
-        return None
+    answer = engine.solve(Problem(every, held), Budget(_STEPS))
+    if answer.takings is None:
+        return Together(None, {}, is_refuted=answer.proof is not None)
     homes: Homes = {}
-    for pods, taking in zip(places, takings[len(parts) :], strict=True):
+    for pods, taking in zip(places, answer.takings[len(parts) :], strict=True):
         homes.update(zip(pods, taking.pods, strict=True))
-    return takings[: len(parts)], homes
+    return Together(answer.takings[: len(parts)], homes, is_refuted=False)
 
 
 def _by_shape(gang: Gang, spots: Collection[Spot]) -> dict[tuple[int, int], list[Spot]]:

@@ -5,24 +5,24 @@ each gives the most room for the least harm, the shortest beginning that is enou
 be spared is spared. In both cases nobody goes who could stay.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, combinations, islice
 from typing import NamedTuple
 
 import numpy as np
 
+from muster.api.once import once
 from muster.api.tree import NONE
-from muster.plan.accounts import NOTHING, Accounts, Charge
+from muster.plan.accounts import Accounts
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.bundles import Bundles, bundles_of
 from muster.plan.choices import hopeful, ranked, units_in
-from muster.plan.homes import Homes, rehome, settled, together
+from muster.plan.homes import Homes, settled
 from muster.plan.ledger import Taking
 from muster.plan.outcome import UnitKind
-from muster.plan.problem import Part
-from muster.plan.progress import Bounds, Progress
-from muster.plan.rights import Rights
+from muster.plan.progress import Bounds
+from muster.plan.trial import Question, Trial
 from muster.plan.units import Flags, Numbers, Table
 from muster.snapshot.arrays import Snapshot
 
@@ -36,8 +36,6 @@ _MOST_DOMAINS, _ENOUGH_FOUND = 48, 3
 _MOST_NODES = 32
 # In place of a unit, every choice of so many smaller ones is looked at.
 _FEW_SMALLER = 9
-
-Ask = Callable[[Engine], Attempt]
 
 # Contains a minimum, highest priority, largest kind, pods, ages from the oldest on.
 Rank = tuple[bool, int, int, int, tuple[int, ...]]
@@ -61,19 +59,6 @@ class Found(NamedTuple):
 
 
 @dataclass
-class Question:
-    """Who asks: a gang, what it would place (`ask` tries it with an engine), and what may be taken for it."""
-
-    progress: Progress
-    row: int
-    # Pods per batch that the attempt is about; another choice of children may need others.
-    counts: Mapping[int, int]
-    ask: Ask
-    rights: Rights
-    moves: bool
-
-
-@dataclass
 class Search:
     """One search. The ledger is left as it was."""
 
@@ -82,15 +67,12 @@ class Search:
     table: Table
     accounts: Accounts
     question: Question
-    # Units whose room is given back in the ledger at the moment.
-    _given: list[Taking] = field(default_factory=list)
-    _off: list[tuple[int, Charge]] = field(default_factory=list)
-    _homes: Homes = field(default_factory=dict)
-    _takings: tuple[tuple[int, Taking], ...] | None = None
-    # Where the gang was put the last time that it fitted.
-    _where: set[int] = field(default_factory=set)
     # Whether nobody was found where somebody may have been.
     _missed: bool = False
+
+    @once
+    def _trial(self) -> Trial:
+        return Trial(self.snapshot, self.engine, self.table, self.accounts, self.question)
 
     def find(self) -> Found | None:
         """The best victims that were found, or None."""
@@ -106,7 +88,7 @@ class Search:
         """The best of some. Who can't even come back to its place may be in the way of all: it is left out, too."""
         calm = settled(self.snapshot, self.table, pool) if self.question.moves else pool
         stages = (pool, calm) if len(calm) < len(pool) else (pool,)
-        found = [self._best_of(some) if len(some) and self._fits(some) else None for some in stages]
+        found = [self._best_of(some) if len(some) and self._trial.fits(some) else None for some in stages]
         best = min((one for one in found if one is not None), key=lambda one: self.rank(one.units), default=None)
         return best._replace(exact=best.exact and found[0] is not None) if best is not None else None
 
@@ -148,13 +130,15 @@ class Search:
         while low < high:
             middle = (low + high) // 2
             low, high = (
-                (low, middle) if self._fits(pool[table.priority[pool] <= priorities[middle]]) else (middle + 1, high)
+                (low, middle)
+                if self._trial.fits(pool[table.priority[pool] <= priorities[middle]])
+                else (middle + 1, high)
             )
         for priority in priorities[low:]:
             cheap = pool[table.priority[pool] <= priority]
             single = cheap[table.kind[cheap] < UnitKind.SURPLUS_CHILD]
             for some in (single, cheap) if 0 < len(single) < len(cheap) else (cheap,):
-                if some is single and not self._fits(single):
+                if some is single and not self._trial.fits(single):
                     continue
                 found = self._exact(some) if len(some) <= EXACT else self._many(some)
                 if found is not None:
@@ -176,10 +160,10 @@ class Search:
         legal = self.question.rights.all_legal
         for some in chain(
             (some for some in choices[:_AT_FIRST] if legal(some)),
-            hopeful(choices[_AT_FIRST:], numbers, legal, self._gives),
+            hopeful(choices[_AT_FIRST:], numbers, legal, self._gives(pool)),
         ):
-            if self._fits(some):
-                return Found(tuple(some), self._homes, len(pool), not self._missed, self._takings)
+            if self._trial.fits(some):
+                return Found(tuple(some), self._trial.homes, len(pool), not self._missed, self._trial.takings)
         return None
 
     def _may_be_enough(self, numbers: Sequence[int]) -> Flags:
@@ -227,7 +211,7 @@ class Search:
     def _spared(self, units: Sequence[int], pool: Numbers) -> Found:
         """The units without those that are not needed; and if their gangs have few units, the best choice of those."""
         spared = self._spare(units)
-        found = Found(spared, self._homes, len(pool), exact=False, takings=self._takings)
+        found = Found(spared, self._trial.homes, len(pool), exact=False, takings=self._trial.takings)
         near = pool[np.isin(self.table.gang[pool], self.table.gang[list(spared)])]
         if len(near) <= EXACT and not self.table.rigid[near].all():
             better = self._exact(near)
@@ -302,7 +286,7 @@ class Search:
             bundles += islice(legal, size - len(bundles))
             if len(bundles) == low:
                 return None
-            if self._fits(_flat(bundles)):
+            if self._trial.fits(_flat(bundles)):
                 break
             low, size = len(bundles), size * 2
         high = len(bundles)
@@ -310,7 +294,7 @@ class Search:
         while low + 1 < high:
             middle = step if step > low else (low + high) // 2
             step = NONE
-            if self._fits(_flat(bundles[:middle])):
+            if self._trial.fits(_flat(bundles[:middle])):
                 high = middle
             else:
                 low = middle
@@ -342,7 +326,7 @@ class Search:
                 for smaller in self._dearest(less):
                     self._drop(smaller, kept)
         # The last question is about these: its homes and takings are theirs.
-        fits = self._fits(kept)
+        fits = self._trial.fits(kept)
         assert fits
         return tuple(kept)
 
@@ -356,7 +340,7 @@ class Search:
         """Whether a unit can stay; then it is not among those that go any more."""
         fewer = [other for other in kept if other != number]
         whole = bool(self.table.rigid[number]) or self._is_whole(int(self.table.gang[number]), fewer)
-        if not fewer or not whole or not self._fits(fewer):
+        if not fewer or not whole or not self._trial.fits(fewer):
             return False
         del kept[number]
         return True
@@ -380,7 +364,7 @@ class Search:
             if table.left[other] and table.kind[other] < table.kind[number] and not goes.issuperset(table[other].pods)
         ]
         # Those first that are where the gang would be.
-        here = {int(table.unit[row]) for row in table.rows(smaller) if int(table.node[row]) in self._where}
+        here = {int(table.unit[row]) for row in table.rows(smaller) if int(table.node[row]) in self._trial.where}
         smaller.sort(key=lambda one: (one not in here, int(table.kind[one]), int(table.age[one])))
         gang = int(table.gang[number])
         if len(smaller) <= _FEW_SMALLER:
@@ -394,7 +378,7 @@ class Search:
             choices = [chosen] if chosen else []
         for some in choices:
             both = [*others, *some]
-            if self._is_whole(gang, both) and self._fits(both) and self.question.rights.all_legal(both):
+            if self._is_whole(gang, both) and self._trial.fits(both) and self.question.rights.all_legal(both):
                 return list(some)
         return []
 
@@ -409,9 +393,9 @@ class Search:
             return found
         nodes = table.node[alike]
         gang = self.question.progress.gang
-        self._give(units)
+        self._trial.give(units)
         columns = [*ledger.free[:, nodes], table.shape[alike], table.leaf[table.unit[alike]]]
-        self._take_back()
+        self._trial.take_back()
         columns += [self.snapshot.allowed[shape][nodes] for shape in {batch.shape for batch in gang.waiting}]
         for topology in {hold.topology for hold in gang.holds}:
             columns += [level.domain_of[nodes] for level in self.snapshot.topologies[topology].levels]
@@ -419,78 +403,15 @@ class Search:
         found.update(zip(table.unit[alike].tolist(), classes.ravel().tolist(), strict=True))
         return found
 
-    def _give(self, units: Collection[int]) -> None:
-        """The room of these units is free."""
-        table, ledger = self.table, self.engine.ledger
-        rows = table.rows(int(number) for number in units)
-        for shape in np.unique(table.shape[rows]).tolist():
-            nodes, counts = np.unique(table.node[rows[table.shape[rows] == shape]], return_counts=True)
-            taking = Taking(shape, nodes, counts)
-            ledger.give_back(taking)
-            self._given.append(taking)
-        if not self.question.moves:
-            # Whoever is only moved still counts in its queue.
-            self._off = self._charged(rows)
-            self._charge(-1)
+    def _gives(self, pool: Numbers) -> Callable[[Collection[int]], bool]:
+        """Asks of some units of a pool whether they may be enough: if some are, more are.
 
-    def _take_back(self) -> None:
-        for taking in self._given:
-            self.engine.ledger.give_back(taking, -1)
-        self._charge(1)
-        self._given, self._off = [], []
-
-    def _charged(self, rows: Numbers) -> list[tuple[int, Charge]]:
-        """What pods of the table cost their queues."""
-        if not self.accounts.matter or not len(rows):
-            return []
-        queues = self.table.queue[self.table.unit[rows]]
-        found = []
-        for queue in np.unique(queues).tolist():
-            if queue != NONE:
-                amounts = self.snapshot.charges[self.table.shape[rows[queues == queue]]].sum(axis=0)
-                found.append((queue, tuple(amounts.tolist())))
-        return found
-
-    def _charge(self, sign: int) -> None:
-        for queue, amount in self._off:
-            self.accounts.charge(queue, amount, NOTHING, sign)
-
-    def _finds_homes(self, engine: Engine, units: Collection[int], mark: int) -> bool:
-        """Whether everybody who is moved finds a place beside the gang; else whether there is one for all at once."""
-        homes = rehome(engine, self.table, units)
-        self._homes, self._takings = homes or {}, None
-        if homes is not None:
-            return True
-        engine.ledger.rewind(mark)
-        progress, counts = self.question.progress, self.question.counts
-        waiting = progress.gang.waiting
-        parts = [Part(waiting[batch].leaf, waiting[batch].shape, pods) for batch, pods in counts.items()]
-        found = together(engine, self.table, units, parts, Bounds(progress, self.question.row).required)
-        if found is None:
-            return False
-        self._takings, self._homes = tuple(zip(counts, found[0], strict=True)), found[1]
-        return True
-
-    def _gives(self, units: Collection[int]) -> bool:
-        """Whether the gang fits when these go, wherever they do: if some are enough, more are."""
-        return self._fits(units, homes=False)
-
-    def _fits(self, units: Collection[int], *, homes: bool = True) -> bool:
-        """Whether the gang fits when these go; and, if they are moved, each of them finds another place."""
-        ledger = self.engine.ledger
-        mark = ledger.mark()
-        self._give(units)
-        try:
-            # Another room, other answers: nothing is remembered.
-            engine = Engine(self.snapshot, ledger, self.engine.strategy)
-            attempt = self.question.ask(engine)
-            if attempt.takings is None:
-                return False
-            self._where = {int(node) for _, taking in attempt.takings for node in taking.nodes}
-            return not (self.question.moves and homes) or self._finds_homes(engine, units, mark)
-        finally:
-            ledger.rewind(mark)
-            self._take_back()
+        Wherever they go, that is; or, where all could come back to their places, with homes for all: who is moved in
+        vain comes back.
+        """
+        if not self.question.moves or len(settled(self.snapshot, self.table, pool)) < len(pool):
+            return lambda units: self._trial.fits(units, homes=False)
+        return lambda units: self._trial.fits(units) or not self._trial.is_refuted
 
 
 def _flat(bundles: Sequence[Sequence[int]]) -> list[int]:

@@ -206,7 +206,7 @@ BEFORE = {
     "surplus": "attempt.Engine.surplus books.Books.release books.Books.bind invariants.Checker.faults",
     "nominate": f"{EVERYBODY} books.Books.nominate books.Books.open_soon invariants.Checker.faults",
     "evict": f"{EVERYBODY} {ASKS} {SEARCHES} invariants.Checker.faults",
-    "move": f"{ASKS} {SEARCHES} victims.rehome invariants.Checker.faults",
+    "move": f"{ASKS} {SEARCHES} trial.rehome invariants.Checker.faults",
     "reclaim": f"{ASKS} {SEARCHES} rights.Terms.most invariants.Checker.faults",
     "lone": "lone.over_nodes accounts.Accounts.refusal invariants.Checker.faults_of_lone_pods",
     "many": "evictor.Evictor.find_many evictor.bundles_of evictor.thinned books.Books.serve "

@@ -115,21 +115,20 @@ def test_the_gang_and_those_who_make_way_are_one_question():
             Taking(int(moving.table.shape[row]), moving.table.node[[row]], moving.table.pods[[unit]])
         )
     found = together(moving.engine, moving.table, moving.units, [Part(0, shape, 2)], ())
-    assert found is not None
-    takings, homes = found
-    named = moving.named(homes)
+    named = moving.named(found.homes)
     assert named["x"] == "a"
-    places = [*named.values(), *(moving.snapshot.nodes[node] for node in takings[0].pods)]
+    places = [*named.values(), *(moving.snapshot.nodes[node] for node in found.takings[0].pods)]
     assert sorted(places) == ["a", "a", "b", "b"]
-    assert together(moving.engine, moving.table, moving.units, [Part(0, shape, 1)], ()) is None, "there is no more room"
+    more = together(moving.engine, moving.table, moving.units, [Part(0, shape, 1)], ())
+    assert more == (None, {}, True), "there is no more room"
 
 
 def test_gangs_that_make_way_are_held_together_each_for_itself():
     """Two gangs that keep to one rack each may go to different ones."""
     parts = [node("a", 4), node("b", 2, "r2"), node("c", 2, "r3"), gang("v", "a", **RACK), gang("w", "a", **RACK)]
     moving = Moving(*parts, moved="v w")
-    takings, homes = together(moving.engine, moving.table, moving.units, [], ())
-    assert takings == ()
-    named = moving.named(homes)
+    found = together(moving.engine, moving.table, moving.units, [], ())
+    assert found.takings == ()
+    named = moving.named(found.homes)
     assert {named["v-0"], named["w-0"]} == {"b", "c"}
     assert (named["v-0"], named["w-0"]) == (named["v-1"], named["w-1"])

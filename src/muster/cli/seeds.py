@@ -15,7 +15,7 @@ from muster.errors import UsageError
 from muster.sim import loading
 from muster.sim.drawing import story_of
 from muster.sim.report import RULES
-from muster.sim.searching import UNLIKE, Found, Totals, fails_by, search
+from muster.sim.searching import DIED, UNLIKE, Found, Totals, fails_by, search
 from muster.sim.shrinking import Shrinking
 from muster.sim.story import Story
 
@@ -23,6 +23,8 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 MOST_SEEDS = 10_000_000
 # Of one rule so many failing seeds are made small.
 _MOST_SHRUNK = 3
+# One that hangs costs a minute of CPU each time that it is played.
+_MOST_HANGS = 10
 _MARKS = ("<!-- seeds: begin -->", "<!-- seeds: end -->")
 _COUNTS = {
     "events": "changes of objects",
@@ -53,17 +55,19 @@ def run(seeds: range, workers: int | None, tries: int, folder: Path, form: str, 
     progress = _Progress(form)
     totals = search(seeds, workers=workers or os.cpu_count() or 1, see=progress.see)
     progress.end()
-    small = {} if totals.is_stopped else _shrunk(totals, tries, folder)
-    if form in (JSON, YAML):
-        say_data(_document(seeds, totals, small), form)
-    elif form == NAME:
-        for one in totals.failed:
-            say(f"seed/{one.seed}")
-    else:
-        _say_totals(seeds, totals, wide=form == WIDE)
+    # What was found is told before anything is made smaller, which may take long.
     if report_to is not None and not totals.is_stopped:
         _write_report(report_to, seeds, totals)
         tell(f"wrote the figures into {report_to}")
+    if form == NAME:
+        for one in totals.failed:
+            say(f"seed/{one.seed}")
+    elif form in (TABLE, WIDE):
+        _say_totals(seeds, totals, wide=form == WIDE)
+        sys.stdout.flush()
+    small = {} if totals.is_stopped else _shrunk(totals, tries, folder)
+    if form in (JSON, YAML):
+        say_data(_document(seeds, totals, small), form)
     if form in (TABLE, WIDE):
         tell(f"next: {_next(seeds, totals, small)}")
     if totals.failed:
@@ -145,7 +149,7 @@ def _shrunk(totals: Totals, tries: int, folder: Path) -> dict[int, str]:
         done[rule] = done.get(rule, 0) + 1
         if done[rule] <= _MOST_SHRUNK:
             try:
-                files[found.seed] = _shrink(found, rule, tries, folder)
+                files[found.seed] = _shrink(found, rule, min(tries, _MOST_HANGS) if rule == DIED else tries, folder)
             except KeyboardInterrupt:
                 tell("the rest is not made smaller")
                 break

@@ -10,7 +10,7 @@ from muster.cli.seeds import seeds_of
 from muster.errors import UsageError
 from muster.sim.drawing import story_of
 from muster.sim.loading import parse
-from muster.sim.searching import Found, Totals
+from muster.sim.searching import DIED, Found, Totals
 from muster.sim.trace import Violation
 
 STORY = """
@@ -243,19 +243,24 @@ def test_seeds_are_searched(muster, tmp_path):
     assert "next: muster simulate --seeds 3..4" in told.err
 
 
-@pytest.fixture
-def failing(monkeypatch):
-    """Seed 4 breaks a rule, as long as there is a node."""
+def breaking(rule):
+    """A search in which seed 4 breaks a rule."""
 
     def search(seeds, *, workers, see):
         totals = Totals(asked=len(seeds), wall_s=1.0)
         for seed in seeds:
-            found = Found(seed, [Violation(2.5, "S1", "too much on n")] if seed == 4 else [], "d", Counter(events=3))
+            found = Found(seed, [Violation(2.5, rule, "too much on n")] if seed == 4 else [], "d", Counter(events=3))
             totals.add(found)
             see(found, totals)
         return totals
 
-    monkeypatch.setattr(search_page, "search", search)
+    return search
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Seed 4 breaks a rule, as long as there is a node."""
+    monkeypatch.setattr(search_page, "search", breaking("S1"))
     monkeypatch.setattr(search_page, "fails_by", lambda rule: lambda story: rule == "S1" and bool(story.nodes))
 
 
@@ -271,6 +276,25 @@ def test_a_failing_seed_is_told_at_once_and_made_small(muster, failing, tmp_path
     assert len(small.nodes) == 1
     assert not small.workloads
     assert "S1     1       no node holds more than it has" in told.out
+
+
+@pytest.mark.parametrize(("rule", "most"), [("S1", 60), (DIED, 10)])
+def test_figures_come_before_stories_are_made_small_and_one_that_hangs_is_not_played_for_ever(
+    muster, monkeypatch, tmp_path, rule, most
+):
+    page, played = tmp_path / "page.md", []
+    page.write_text("<!-- seeds: begin -->\n<!-- seeds: end -->\n")
+
+    def plays(story):
+        played.append("| violations | 1 |" in page.read_text())
+        return True
+
+    monkeypatch.setattr(search_page, "search", breaking(rule))
+    monkeypatch.setattr(search_page, "fails_by", lambda _: plays)
+    muster("simulate", "--seeds", "6", "--save", tmp_path, "--tries", "60", "--write-report", page)
+    assert all(played)
+    assert 0 < len(played) <= most
+    assert (len(played) > 10) == (most > 10)
 
 
 def test_what_came_of_seeds_as_data(muster, failing, tmp_path):

@@ -122,24 +122,21 @@ class Due:
 
     # What there is to do.
 
-    def each(self, collect: "Collect") -> None:
-        """Let everything be looked at that is due now, until that is enough. What fails stays due, and keeps
-        nobody else waiting; the first failure is raised in the end.
-        """
-        defects: list[Exception] = []
+    def each(self, collect: "Collect", defects: list[Exception]) -> None:
+        """Let everything be looked at that is due now, until that is enough. What fails stays due."""
         if self.namespaces:
             self.namespaces = False
             for name in sorted(self._leaving):
-                self.namespaces |= _fails(collect.end, name, defects)
+                # What is deleted in there makes it due as well, while it is looked at.
+                if collect.is_enough() or fails(collect.end, name, defects):
+                    self.namespaces = True
         for queue, look in ((self._letting_go, collect.let_go), (self._losing, collect.lose)):
             for key in list(queue):
                 if collect.is_enough():
                     break
                 del queue[key]
-                if _fails(look, key, defects):
+                if fails(look, key, defects):
                     queue[key] = None
-        if defects:
-            raise defects[0]
 
     def dependents(self, uid: str) -> list[Key]:
         """Who names this owner."""
@@ -171,8 +168,8 @@ class Collect(NamedTuple):
     is_enough: Callable[[], bool]
 
 
-def _fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bool:
-    """Whether it could not be done, and why."""
+def fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bool:
+    """Whether it could not be done; why, is added to `defects`."""
     try:
         look(what)
     except Exception as defect:
@@ -181,7 +178,7 @@ def _fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bo
     return False
 
 
-def collect(core: Core, due: Due) -> int:
+def collect(core: Core, due: Due, defects: list[Exception]) -> int:
     """Delete what has lost its owners or its namespace, and let go what waited for its dependents; how many writes."""
     start = core.store.revision
 
@@ -192,8 +189,8 @@ def collect(core: Core, due: Due) -> int:
         partial(_end_namespace, core, is_enough), partial(_let_go, core, due), partial(_lose, core, due), is_enough
     )
     for _ in range(MOST_ROUNDS):
-        due.each(what)
-        if is_enough() or not due.to_collect():
+        due.each(what, defects)
+        if is_enough() or defects or not due.to_collect():
             break
     return core.store.revision - start
 
@@ -218,15 +215,16 @@ def _end_namespace(core: Core, is_enough: Callable[[], bool], name: str) -> None
     for resource in core.kinds.namespaced():
         for document in core.store.list(resource.stored, name).items:
             if not document["metadata"].get("deletionTimestamp") and not is_enough():
-                _fails(partial(_delete, core, resource), document, defects)
+                fails(partial(_delete, core, resource), document, defects)
             left += core.store.get(_target(resource, document).key) is not None
     if defects:
         raise defects[0]
     current = core.store.get(Key(NAMESPACES, "", name))
     if left or current is None:
         return
-    new = {**current, "spec": {}}
-    core.store.replace(Key(NAMESPACES, "", name), new, current["metadata"]["resourceVersion"])
+    if current.get("spec"):
+        new = {**current, "spec": {}}
+        core.store.replace(Key(NAMESPACES, "", name), new, current["metadata"]["resourceVersion"])
     if not current["metadata"].get("finalizers"):
         core.store.remove(Key(NAMESPACES, "", name))
 

@@ -27,6 +27,7 @@ from muster.embedded.exchange import (
     plain,
     warned,
 )
+from muster.embedded.garbage import fails
 from muster.embedded.kinds import Kinds, Resource
 from muster.embedded.reading import Watch
 from muster.embedded.refusals import Refused
@@ -63,7 +64,7 @@ class Server:
 
     def _bootstrap(self) -> None:
         """The namespaces that every cluster has; kinds that were defined before a restart."""
-        self._define()
+        self._define([])  # what fails stays due; who settles first is told
         spaces = self.core.kinds.find("", "v1", "namespaces")
         assert spaces
         for name in DEFAULT_NAMESPACES:
@@ -80,31 +81,45 @@ class Server:
         return not self._due.any()
 
     def settle(self) -> None:
-        """Let happen what happens by itself after writes: everything, or so much that others should have a turn."""
-        if self.is_settled:
-            return
-        for _ in range(garbage.MOST_ROUNDS):
-            if self._due.definitions:
-                self._define()
-            if garbage.collect(self.core, self._due) >= garbage.MOST_WRITES or self.is_settled:
-                break
+        """Let happen what happens by itself after writes: everything, or so much that others should have a turn.
 
-    def _define(self) -> None:
+        What fails stays due, and keeps nobody else waiting; the first failure is raised in the end.
+        """
+        defects: list[Exception] = []
+        for _ in range(garbage.MOST_ROUNDS):
+            if self.is_settled or defects:
+                break
+            if self._due.definitions:
+                self._define(defects)
+            if garbage.collect(self.core, self._due, defects) >= garbage.MOST_WRITES:
+                break
+        if defects:
+            raise defects[0]
+
+    def _define(self, defects: list[Exception]) -> None:
         """Serve the kinds that are defined now, and say so in their definitions."""
         self._due.definitions = False
         found = {one["metadata"]["name"]: one for one in self.core.store.list(DEFINITIONS).items}
         for name in [name for name in self._defined if name not in found]:
-            defining.end_definition(self.core, name)
-            self.core.kinds.forget(name)
-            del self._defined[name]
-        for name, definition in found.items():
-            version = definition["metadata"]["resourceVersion"]
-            if self._defined.get(name) != version:
-                self.core.kinds.define(definition, self.core.checks)
-                self._defined[name] = defining.establish(self.core, definition)["metadata"]["resourceVersion"]
-            if definition["metadata"].get("deletionTimestamp"):
-                defining.finish(self.core, definition)
+            if fails(self._forget, name, defects):
+                self._due.definitions = True
+        for definition in found.values():
+            if fails(self._serve, definition, defects):
+                self._due.definitions = True
         self._due.served_anew()
+
+    def _forget(self, name: str) -> None:
+        defining.end_definition(self.core, name)
+        self.core.kinds.forget(name)
+        del self._defined[name]
+
+    def _serve(self, definition: Document) -> None:
+        name, version = definition["metadata"]["name"], definition["metadata"]["resourceVersion"]
+        if self._defined.get(name) != version:
+            self.core.kinds.define(definition, self.core.checks)
+            self._defined[name] = defining.establish(self.core, definition)["metadata"]["resourceVersion"]
+        if definition["metadata"].get("deletionTimestamp"):
+            defining.finish(self.core, definition)
 
     # Requests.
 

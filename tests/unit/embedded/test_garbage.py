@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fidelity.custom import definition
-from muster.embedded import garbage
+from muster.embedded import defining, garbage
 from muster.embedded.core import Core, Target
 from muster.embedded.deleting import Deletion
 from muster.embedded.exchange import Answer, Request
@@ -138,8 +138,8 @@ THINGS_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 
 
-def things() -> dict[str, Any]:
-    found = json.loads(json.dumps(definition()).replace("{ns}.example.com", "example.com"))
+def things(group: str = "example.com") -> dict[str, Any]:
+    found = json.loads(json.dumps(definition()).replace("{ns}.example.com", group))
     assert isinstance(found, dict)
     return found
 
@@ -290,6 +290,61 @@ def test_one_that_cant_be_collected_keeps_nobody_else_waiting(
     monkeypatch.setattr(garbage, "delete", delete)
     cluster.after(1)
     assert cluster("GET", f"{SPACES}/a")["_code"] == 404
+
+
+def test_a_namespace_ends_however_much_is_in_it(cluster: Cluster) -> None:
+    """More than happens in one turn, in two namespaces at once."""
+    for space in ("a", "b"):
+        cluster.create(SPACES, {"metadata": {"name": space}})
+        for number in range(garbage.MOST_WRITES + 30):
+            cluster.create(f"{SPACES}/{space}/configmaps", {"metadata": {"name": f"c{number}"}})
+    for space in ("a", "b"):
+        assert cluster("DELETE", f"{SPACES}/{space}")["_code"] == 200
+    for _ in range(4):
+        cluster.server.settle()
+    assert cluster.server.is_settled
+    assert [cluster("GET", f"{SPACES}/{space}")["_code"] for space in ("a", "b")] == [404, 404]
+
+
+def test_a_namespace_that_somebody_holds_comes_to_rest(cluster: Cluster) -> None:
+    cluster.create(SPACES, {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}})
+    cluster("DELETE", f"{SPACES}/a")
+    version = cluster("GET", f"{SPACES}/a")["metadata"]["resourceVersion"]
+    assert cluster.server.is_settled
+    cluster.after(1)
+    assert cluster("GET", f"{SPACES}/a")["metadata"]["resourceVersion"] == version
+
+
+def test_a_definition_that_cant_be_taken_in_keeps_nobody_else_waiting(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever settles is told of the defect, until it is gone."""
+    establish = defining.establish
+
+    def fails(core: Core, one: dict[str, Any]) -> dict[str, Any]:
+        if one["spec"]["group"] == "bad.example.com":
+            raise Unwritten("no space left")
+        return establish(core, one)
+
+    def conditions(which: str) -> list[str]:
+        status = cluster("GET", f"{THINGS_API}/things.{which}.example.com").get("status") or {}
+        return [one["type"] for one in status.get("conditions") or ()]
+
+    monkeypatch.setattr(defining, "establish", fails)
+    for group in ("bad.example.com", "good.example.com"):
+        cluster.create(THINGS_API, things(group))
+    cluster.create(SPACES, {"metadata": {"name": "leaves"}})
+    cluster("DELETE", f"{SPACES}/leaves")
+    with pytest.raises(Unwritten, match="no space left"):
+        cluster.server.settle()
+    assert cluster("GET", f"{SPACES}/leaves")["_code"] == 404
+    assert cluster("GET", "/apis/good.example.com/v1/things")["items"] == []
+    assert conditions("bad") == []
+    assert conditions("good") == ["NamesAccepted", "Established"]
+    monkeypatch.setattr(defining, "establish", establish)
+    cluster.server.settle()
+    assert cluster.server.is_settled
+    assert conditions("bad") == ["NamesAccepted", "Established"]
 
 
 @pytest.mark.parametrize("grace", [999_999_999_999, 2**63 - 1])

@@ -3,6 +3,7 @@
 from muster.embedded import applying, objects
 from muster.embedded.core import DEFINITIONS, Core, Document, Target
 from muster.embedded.deleting import CLEANUP, Deletion, delete, with_terminating
+from muster.embedded.garbage import Turn
 from muster.embedded.refusals import Refused
 from muster.embedded.store import Key
 
@@ -50,13 +51,15 @@ def end_definition(core: Core, name: str) -> None:
         core.store.remove(Key(name, metadata.get("namespace") or "", metadata["name"]))
 
 
-def finish(core: Core, definition: Document) -> None:
+def finish(core: Core, definition: Document, turn: Turn) -> None:
     """A definition on its way out takes its objects with it; it goes when the last of them has gone."""
     name = definition["metadata"]["name"]
     if CLEANUP not in (definition["metadata"].get("finalizers") or ()):
         return
     resource = core.kinds.kept.get(name)
     for document in core.store.list(name).items:
+        if turn.is_over():
+            break  # each that went has made the definition due again
         metadata = document["metadata"]
         if resource is not None and not metadata.get("deletionTimestamp"):
             target = Target(resource, metadata.get("namespace") or "", metadata["name"])

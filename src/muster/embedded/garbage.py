@@ -9,7 +9,7 @@ from muster.embedded.core import DEFINITIONS, Core, Document, Target
 from muster.embedded.deleting import FOREGROUND, ORPHAN, Deletion, delete, release
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Refused
-from muster.embedded.store import DELETED, Change, Key
+from muster.embedded.store import DELETED, Change, Key, Store
 
 T = TypeVar("T")
 NAMESPACES = "namespaces"
@@ -17,6 +17,17 @@ NAMESPACES = "namespaces"
 MOST_ROUNDS = 50
 # So much happens by itself before others have a turn; the rest stays due.
 MOST_WRITES = 100
+
+
+class Turn:
+    """What happens by itself until others should have a turn."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._first = store, store.revision
+
+    def is_over(self) -> bool:
+        """Whether so much has been written that the rest can wait."""
+        return self._store.revision - self._first >= MOST_WRITES
 
 
 class Due:
@@ -123,16 +134,16 @@ class Due:
     # What there is to do.
 
     def each(self, collect: "Collect", defects: list[Exception]) -> None:
-        """Let everything be looked at that is due now, until that is enough. What fails stays due."""
+        """Let everything be looked at that is due now, until the turn is over. What fails stays due."""
         if self.namespaces:
             self.namespaces = False
             for name in sorted(self._leaving):
                 # What is deleted in there makes it due as well, while it is looked at.
-                if collect.is_enough() or fails(collect.end, name, defects):
+                if collect.is_over() or fails(collect.end, name, defects):
                     self.namespaces = True
         for queue, look in ((self._letting_go, collect.let_go), (self._losing, collect.lose)):
             for key in list(queue):
-                if collect.is_enough():
+                if collect.is_over():
                     break
                 del queue[key]
                 if fails(look, key, defects):
@@ -165,7 +176,7 @@ class Collect(NamedTuple):
     end: Callable[[str], None]
     let_go: Callable[[Key], None]
     lose: Callable[[Key], None]
-    is_enough: Callable[[], bool]
+    is_over: Callable[[], bool]
 
 
 def fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bool:
@@ -178,21 +189,15 @@ def fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> boo
     return False
 
 
-def collect(core: Core, due: Due, defects: list[Exception]) -> int:
-    """Delete what has lost its owners or its namespace, and let go what waited for its dependents; how many writes."""
-    start = core.store.revision
-
-    def is_enough() -> bool:
-        return core.store.revision - start >= MOST_WRITES
-
+def collect(core: Core, due: Due, turn: Turn, defects: list[Exception]) -> None:
+    """Delete what has lost its owners or its namespace, and let go what waited for its dependents."""
     what = Collect(
-        partial(_end_namespace, core, is_enough), partial(_let_go, core, due), partial(_lose, core, due), is_enough
+        partial(_end_namespace, core, turn), partial(_let_go, core, due), partial(_lose, core, due), turn.is_over
     )
     for _ in range(MOST_ROUNDS):
         due.each(what, defects)
-        if is_enough() or defects or not due.to_collect():
+        if turn.is_over() or defects or not due.to_collect():
             break
-    return core.store.revision - start
 
 
 def _target(resource: Resource, document: Document) -> Target:
@@ -209,12 +214,12 @@ def _delete(core: Core, resource: Resource, document: Document, policy: str = "B
     return True
 
 
-def _end_namespace(core: Core, is_enough: Callable[[], bool], name: str) -> None:
+def _end_namespace(core: Core, turn: Turn, name: str) -> None:
     """Everything in a namespace that leaves goes, and then the namespace itself."""
     left, defects = 0, list[Exception]()
     for resource in core.kinds.namespaced():
         for document in core.store.list(resource.stored, name).items:
-            if not document["metadata"].get("deletionTimestamp") and not is_enough():
+            if not document["metadata"].get("deletionTimestamp") and not turn.is_over():
                 fails(partial(_delete, core, resource), document, defects)
             left += core.store.get(_target(resource, document).key) is not None
     if defects:

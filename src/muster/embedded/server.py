@@ -7,6 +7,7 @@ write unless it is told not to.
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from muster.embedded import defining, deleting, discovery, garbage, intake, openapi, pods, protobuf, reading, writing
@@ -64,7 +65,7 @@ class Server:
 
     def _bootstrap(self) -> None:
         """The namespaces that every cluster has; kinds that were defined before a restart."""
-        self._define([])  # what fails stays due; who settles first is told
+        self._define(garbage.Turn(self.core.store), [])  # what fails stays due; who settles first is told
         spaces = self.core.kinds.find("", "v1", "namespaces")
         assert spaces
         for name in DEFAULT_NAMESPACES:
@@ -86,17 +87,17 @@ class Server:
         What fails stays due, and keeps nobody else waiting; the first failure is raised in the end.
         """
         defects: list[Exception] = []
+        turn = garbage.Turn(self.core.store)
         for _ in range(garbage.MOST_ROUNDS):
-            if self.is_settled or defects:
+            if self.is_settled or defects or turn.is_over():
                 break
             if self._due.definitions:
-                self._define(defects)
-            if garbage.collect(self.core, self._due, defects) >= garbage.MOST_WRITES:
-                break
+                self._define(turn, defects)
+            garbage.collect(self.core, self._due, turn, defects)
         if defects:
             raise defects[0]
 
-    def _define(self, defects: list[Exception]) -> None:
+    def _define(self, turn: garbage.Turn, defects: list[Exception]) -> None:
         """Serve the kinds that are defined now, and say so in their definitions."""
         self._due.definitions = False
         found = {one["metadata"]["name"]: one for one in self.core.store.list(DEFINITIONS).items}
@@ -104,7 +105,7 @@ class Server:
             if fails(self._forget, name, defects):
                 self._due.definitions = True
         for definition in found.values():
-            if fails(self._serve, definition, defects):
+            if fails(partial(self._serve, turn), definition, defects):
                 self._due.definitions = True
         self._due.served_anew()
 
@@ -113,13 +114,13 @@ class Server:
         self.core.kinds.forget(name)
         del self._defined[name]
 
-    def _serve(self, definition: Document) -> None:
+    def _serve(self, turn: garbage.Turn, definition: Document) -> None:
         name, version = definition["metadata"]["name"], definition["metadata"]["resourceVersion"]
         if self._defined.get(name) != version:
             self.core.kinds.define(definition, self.core.checks)
             self._defined[name] = defining.establish(self.core, definition)["metadata"]["resourceVersion"]
         if definition["metadata"].get("deletionTimestamp"):
-            defining.finish(self.core, definition)
+            defining.finish(self.core, definition, turn)
 
     # Requests.
 

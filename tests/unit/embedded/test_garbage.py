@@ -306,6 +306,21 @@ def test_a_namespace_ends_however_much_is_in_it(cluster: Cluster) -> None:
     assert [cluster("GET", f"{SPACES}/{space}")["_code"] for space in ("a", "b")] == [404, 404]
 
 
+def test_a_definition_ends_with_however_many_objects_a_turn_at_a_time(cluster: Cluster) -> None:
+    cluster.create(THINGS_API, things())
+    for number in range(2 * garbage.MOST_WRITES + 30):
+        cluster.create(THINGS, {**thing(), "metadata": {"name": f"t{number}"}})
+    place = f"{THINGS_API}/things.example.com"
+    assert cluster("DELETE", place)["_code"] == 200
+    left = [len(cluster("GET", THINGS)["items"])]
+    while not cluster.server.is_settled:
+        cluster.server.settle()
+        left.append(len(cluster.server.core.store.list("things.example.com").items))
+        assert left[-1] < left[-2] <= left[-1] + garbage.MOST_WRITES
+    assert left[-1] == 0
+    assert cluster("GET", place)["_code"] == 404
+
+
 def test_a_namespace_that_somebody_holds_comes_to_rest(cluster: Cluster) -> None:
     cluster.create(SPACES, {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}})
     cluster("DELETE", f"{SPACES}/a")

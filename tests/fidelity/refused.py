@@ -117,6 +117,31 @@ STORIES: tuple[Story, ...] = (
         ),
     ),
     Story(
+        "expressions-of-budgets",
+        tuple(
+            post(BUDGETS, _budget(f"b{row}", minAvailable=1, selector={"matchExpressions": [{"key": "a", **one}]}))
+            for row, one in enumerate(
+                (
+                    {"operator": "Foo"},
+                    {"operator": "In"},
+                    {"operator": "NotIn", "values": []},
+                    {"operator": "Exists", "values": ["b"]},
+                    {"operator": "DoesNotExist"},
+                    {"operator": "In", "values": ["b"]},
+                )
+            )
+        ),
+    ),
+    Story(
+        "indexes-of-jobs",
+        (
+            post(JOBS, _job("j", {"a": "b"}, completionMode="Indexed", parallelism=2)),
+            post(JOBS, _job("k", {"a": "b"}, completionMode="Indexed", parallelism=2, completions=2)),
+            post(JOBS, _job("l", {"a": "b"}, completionMode="Indexed")),
+            patch(f"{JOBS}/k", {"spec": {"completions": None}}),
+        ),
+    ),
+    Story(
         "selectors-of-jobs",
         (
             post(JOBS, _job("j", {"a": "b"}, selector={"matchLabels": {"a": "b"}})),

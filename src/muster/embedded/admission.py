@@ -36,7 +36,7 @@ def check_definition(core: Core, resource: Resource, name: str) -> None:
     found = core.store.get(Key(DEFINITIONS, "", resource.stored)) if resource.custom else None
     if found is not None and found["metadata"].get("deletionTimestamp"):
         conditions = (found.get("status") or {}).get("conditions") or ()
-        if any(one["type"] == "Terminating" and one["status"] == "True" for one in conditions):
+        if any(one.get("type") == "Terminating" and one.get("status") == "True" for one in conditions):
             raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
 
 

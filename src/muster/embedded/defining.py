@@ -1,9 +1,14 @@
 """Definitions of kinds: that they are served is said in them, and when they end, their objects end with them."""
 
+import contextlib
+from functools import partial
+
 from muster.embedded import applying, objects
+from muster.embedded.apart import fails
 from muster.embedded.core import DEFINITIONS, Core, Document, Target
 from muster.embedded.deleting import CLEANUP, Deletion, delete, with_terminating
 from muster.embedded.garbage import Turn
+from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Refused
 from muster.embedded.store import Key
 
@@ -46,27 +51,26 @@ def _true(kind: str, reason: str, message: str, now: str) -> Document:
 
 def end_definition(core: Core, name: str) -> None:
     """Objects of a kind that is no longer defined go with it, whatever holds them."""
+    defects: list[Exception] = []
     for document in core.store.list(name).items:
-        metadata = document["metadata"]
-        core.store.remove(Key(name, metadata.get("namespace") or "", metadata["name"]))
+        fails(core.store.remove, Key(name, *_place(document)), defects)
+    if defects:
+        raise defects[0]
 
 
 def finish(core: Core, definition: Document, turn: Turn) -> None:
     """A definition on its way out takes its objects with it; it goes when the last of them has gone."""
-    name = definition["metadata"]["name"]
+    name, defects = definition["metadata"]["name"], list[Exception]()
     if CLEANUP not in (definition["metadata"].get("finalizers") or ()):
         return
     resource = core.kinds.kept.get(name)
     for document in core.store.list(name).items:
         if turn.is_over():
-            break  # each that went has made the definition due again
-        metadata = document["metadata"]
-        if resource is not None and not metadata.get("deletionTimestamp"):
-            target = Target(resource, metadata.get("namespace") or "", metadata["name"])
-            try:
-                delete(core, target, Deletion(policy="Background", uid=metadata["uid"]))
-            except Refused:
-                continue  # somebody objects; it is tried again after the next write below the definition
+            break
+        if resource is not None and not document["metadata"].get("deletionTimestamp"):
+            fails(partial(_delete, core, resource), document, defects)
+    if defects:
+        raise defects[0]
     key = Key(DEFINITIONS, "", name)
     current = core.store.get(key)
     assert current, "nobody else removes it meanwhile"
@@ -81,6 +85,17 @@ def finish(core: Core, definition: Document, turn: Turn) -> None:
         core.store.replace(key, new, done["metadata"]["resourceVersion"])
     else:
         core.store.remove(key)
+
+
+def _delete(core: Core, resource: Resource, document: Document) -> None:
+    target = Target(resource, *_place(document))
+    # Somebody may object; it is tried again after the next write below the definition.
+    with contextlib.suppress(Refused):
+        delete(core, target, Deletion(policy="Background", uid=document["metadata"]["uid"]))
+
+
+def _place(document: Document) -> tuple[str, str]:
+    return document["metadata"].get("namespace") or "", document["metadata"]["name"]
 
 
 _UNDER_WAY = "CustomResource deletion is in progress"

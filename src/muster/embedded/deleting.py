@@ -205,10 +205,10 @@ def with_terminating(definition: Document, now: str, reason: str, message: str, 
     status = definition.get("status") or {}
     conditions = status.get("conditions") or []
     said = "True" if holds else "False"
-    before = next((one for one in conditions if one["type"] == "Terminating"), None)
-    since = before["lastTransitionTime"] if before is not None and before["status"] == said else now
+    before = next((one for one in conditions if one.get("type") == "Terminating"), None)
+    since = before.get("lastTransitionTime") or now if before and before.get("status") == said else now
     new = {"type": "Terminating", "status": said, "lastTransitionTime": since, "reason": reason, "message": message}
-    others = [one for one in conditions if one["type"] != "Terminating"]
+    others = [one for one in conditions if one.get("type") != "Terminating"]
     return {**definition, "status": {**status, "conditions": [*others, new]}}
 
 

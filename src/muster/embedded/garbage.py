@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from muster.embedded import objects
+from muster.embedded.apart import fails
 from muster.embedded.core import DEFINITIONS, Core, Document, Target
 from muster.embedded.deleting import FOREGROUND, ORPHAN, Deletion, delete, release
 from muster.embedded.kinds import Resource
 from muster.embedded.refusals import Refused
 from muster.embedded.store import DELETED, Change, Key, Store
 
-T = TypeVar("T")
 NAMESPACES = "namespaces"
 # Each round can only set off what hangs one level deeper; more levels than anybody stacks.
 MOST_ROUNDS = 50
@@ -44,8 +44,9 @@ class Due:
         self._dependents: dict[str, dict[Key, None]] = {}
         self._losing: dict[Key, None] = {}
         self._letting_go: dict[Key, None] = {}
-        # Who has an owner of a kind that nobody serves; whose deletion somebody objected to.
+        # Who has an owner of a kind that nobody serves; who is of such a kind; whose deletion somebody objected to.
         self._unknown: dict[Key, None] = {}
+        self._unserved: dict[Key, None] = {}
         self._refused: dict[Key, None] = {}
         # Namespaces and definitions on their way out: each change below them counts.
         self._leaving: set[str] = set()
@@ -127,14 +128,19 @@ class Due:
         return self.namespaces or bool(self._losing or self._letting_go)
 
     def served_anew(self) -> None:
-        """Kinds came or went: an owner that nobody could know may be known now."""
+        """Kinds came or went: who could not be looked at, or has an owner that nobody could know, may be now."""
         self._losing.update(self._unknown)
+        self._losing.update(self._unserved)
+        self._letting_go.update(self._unserved)
         self._unknown.clear()
+        self._unserved.clear()
 
     # What there is to do.
 
     def each(self, collect: "Collect", defects: list[Exception]) -> None:
-        """Let everything be looked at that is due now, until the turn is over. What fails stays due."""
+        """Let everything be looked at that is due now, until the turn is over. What fails, or was looked at when it
+        ended, stays due.
+        """
         if self.namespaces:
             self.namespaces = False
             for name in sorted(self._leaving):
@@ -146,7 +152,7 @@ class Due:
                 if collect.is_over():
                     break
                 del queue[key]
-                if fails(look, key, defects):
+                if fails(look, key, defects) or collect.is_over():
                     queue[key] = None
 
     def dependents(self, uid: str) -> list[Key]:
@@ -160,6 +166,10 @@ class Due:
     def nobody_knows(self, key: Key) -> None:
         """An owner of this one is of a kind that is not served."""
         self._unknown[key] = None
+
+    def nobody_serves(self, key: Key) -> None:
+        """It is of a kind that is not served."""
+        self._unserved[key] = None
 
     def was_refused(self, key: Key) -> None:
         """Somebody objects (a review); it is tried again after the next write."""
@@ -179,20 +189,10 @@ class Collect(NamedTuple):
     is_over: Callable[[], bool]
 
 
-def fails(look: Callable[[T], object], what: T, defects: list[Exception]) -> bool:
-    """Whether it could not be done; why, is added to `defects`."""
-    try:
-        look(what)
-    except Exception as defect:
-        defects.append(defect)
-        return True
-    return False
-
-
 def collect(core: Core, due: Due, turn: Turn, defects: list[Exception]) -> None:
     """Delete what has lost its owners or its namespace, and let go what waited for its dependents."""
     what = Collect(
-        partial(_end_namespace, core, turn), partial(_let_go, core, due), partial(_lose, core, due), turn.is_over
+        partial(_end_namespace, core, turn), partial(_let_go, core, due, turn), partial(_lose, core, due), turn.is_over
     )
     for _ in range(MOST_ROUNDS):
         due.each(what, defects)
@@ -234,15 +234,17 @@ def _end_namespace(core: Core, turn: Turn, name: str) -> None:
         core.store.remove(Key(NAMESPACES, "", name))
 
 
-def _found(core: Core, key: Key) -> tuple[Resource, Document] | None:
-    """An object that is still there."""
+def _found(core: Core, due: Due, key: Key) -> tuple[Resource, Document] | None:
+    """An object that is still there, if it can be looked at."""
     resource, document = core.kinds.kept.get(key.resource), core.store.get(key)
+    if document is not None and resource is None:
+        due.nobody_serves(key)
     return (resource, document) if resource is not None and document is not None else None
 
 
-def _let_go(core: Core, due: Due, key: Key) -> None:
+def _let_go(core: Core, due: Due, turn: Turn, key: Key) -> None:
     """An owner that waits for its dependents, or that leaves them behind."""
-    found = _found(core, key)
+    found = _found(core, due, key)
     if found is None:
         return
     _, owner = found
@@ -250,19 +252,21 @@ def _let_go(core: Core, due: Due, key: Key) -> None:
     if not owner["metadata"].get("deletionTimestamp") or not (FOREGROUND in held or ORPHAN in held):
         return
     uid = owner["metadata"]["uid"]
-    below = due.dependents(uid)
-    if ORPHAN in held:
-        for one in below:
+    is_held = False
+    for one in due.dependents(uid):
+        if turn.is_over():
+            return
+        if ORPHAN in held:
             _disown(core, one, {uid})
-        release(core, key, ORPHAN)
-        return
-    if not sum(_blocks(core, one, uid) for one in below):
-        release(core, key, FOREGROUND)
+        elif _blocks(core, due, one, uid):
+            is_held = True
+    if not is_held:
+        release(core, key, ORPHAN if ORPHAN in held else FOREGROUND)
 
 
-def _blocks(core: Core, key: Key, uid: str) -> bool:
+def _blocks(core: Core, due: Due, key: Key, uid: str) -> bool:
     """Whether a dependent, told to go, still holds its owner."""
-    found = _found(core, key)
+    found = _found(core, due, key)
     if found is None:
         return False
     resource, one = found
@@ -275,7 +279,7 @@ def _blocks(core: Core, key: Key, uid: str) -> bool:
 
 def _lose(core: Core, due: Due, key: Key) -> None:
     """A dependent whose owners are all gone goes too; one that keeps an owner forgets those that are gone."""
-    found = _found(core, key)
+    found = _found(core, due, key)
     if found is None:
         return
     resource, one = found

@@ -8,6 +8,9 @@
 `step(now)` does what is due and says when something is due next. Nothing else makes time pass.
 """
 
+from functools import partial
+
+from muster.embedded.apart import fails
 from muster.embedded.mirror import Caller, Document, Mirror, Place, seconds
 from muster.embedded.objects import seconds_of, timestamp
 from muster.embedded.server import Server
@@ -28,6 +31,7 @@ class Kubelet:
         # When there is something to do for a pod; who has to be looked at once more, because a write was refused.
         self._due: dict[Place, float] = {}
         self._again: dict[Place, None] = {}
+        self._unregistered: dict[Place, None] = {}
 
     def close(self) -> None:
         """Follow the server no longer."""
@@ -37,9 +41,9 @@ class Kubelet:
     def step(self, now: float) -> float | None:
         """Do what is due; when something is due next, if anything is."""
         look, self._again = self._again, {}
+        nodes, self._unregistered = self._unregistered, {}
         for moved in self._nodes.look():
-            if moved.now is not None:
-                self._register(moved.now, now)
+            nodes[moved.place] = None
             if _acts(moved.now) and not _acts(moved.before):
                 name = moved.place[1]
                 look |= {place: None for place, pod in self._pods.objects.items() if _node(pod) == name}
@@ -48,30 +52,44 @@ class Kubelet:
             if moved.now is None:
                 self._since.pop(moved.place, None)
         look |= {place: None for place, at in self._due.items() if at <= now}
+        defects: list[Exception] = []
+        for place in nodes:
+            if fails(partial(self._register, now), place, defects):
+                self._unregistered[place] = None
         for place in look:
-            pod, at = self._pods.objects.get(place), None
-            if pod is not None and _acts(self._nodes.objects.get(("", _node(pod)))):
-                at = self._act(place, pod, now)
-            if at is None:
-                self._due.pop(place, None)
-            else:
-                self._due[place] = at
+            if fails(partial(self._look, now), place, defects):
+                self._again[place] = None
+        if defects:
+            raise defects[0]
         return min(self._due.values(), default=None)
+
+    def _look(self, now: float, place: Place) -> None:
+        pod, at = self._pods.objects.get(place), None
+        if pod is not None and _acts(self._nodes.objects.get(("", _node(pod)))):
+            at = self._act(place, pod, now)
+        if at is None:
+            self._due.pop(place, None)
+        else:
+            self._due[place] = at
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do before the time that `step` named."""
-        return self._pods.is_current and self._nodes.is_current and not self._again
+        return self._pods.is_current and self._nodes.is_current and not self._again and not self._unregistered
 
-    def _register(self, node: Document, now: float) -> None:
+    def _register(self, now: float, place: Place) -> None:
         """A node that says nothing of itself is ready."""
+        node = self._nodes.objects.get(place)
+        if node is None:
+            return
         conditions = (node.get("status") or {}).get("conditions") or ()
         if not _acts(node) or any(one.get("type") == "Ready" for one in conditions):
             return
         ready = _condition("Ready", True, now, "KubeletReady")
         ready["lastHeartbeatTime"] = ready.pop("lastProbeTime") or timestamp(now)
         path = f"/api/v1/nodes/{node['metadata']['name']}"
-        self.caller.patch_status(path, node["metadata"]["uid"], {"conditions": [*conditions, ready]})
+        if not self.caller.patch_status(path, node["metadata"]["uid"], {"conditions": [*conditions, ready]}):
+            self._unregistered[place] = None
 
     def _act(self, place: Place, pod: Document, now: float) -> float | None:
         """What is due for a pod, and when the next thing is."""
@@ -218,7 +236,7 @@ def _condition(kind: str, holds: bool, now: float, reason: str = "") -> Document
 
 
 def _changed(pod: Document, *new: Document) -> list[Document]:
-    kept = [one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] not in _types(new)]
+    kept = [one for one in (pod.get("status") or {}).get("conditions") or () if one.get("type") not in _types(new)]
     return [*kept, *new]
 
 

@@ -187,7 +187,7 @@ def deleted(
 
 def seconds_of(text: str) -> float:
     """Seconds since 1970 of a timestamp."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(text.upper().replace("Z", "+00:00")).timestamp()
 
 
 def gone_with(document: Document) -> bool:

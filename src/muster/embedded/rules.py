@@ -258,6 +258,8 @@ def _job(new: Document, old: Document | None) -> list[Cause]:
     spec = new.get("spec") or {}
     found = _not_negative(spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
     found += _not_negative(spec, "ttlSecondsAfterFinished") + _too_many(spec, old, "parallelism")
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+        found.append(required("spec.completions", "when completion mode is Indexed"))
     pod = (spec.get("template") or {}).get("spec") or {}
     if old is None:
         found += _job_selector_causes(new)
@@ -269,7 +271,7 @@ def _job(new: Document, old: Document | None) -> list[Cause]:
         return found
     before = old.get("spec") or {}
     fixed = ["completions", "selector", "template", "completionMode"]
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism"):
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") in (None, spec.get("parallelism")):
         fixed.remove("completions")
     if before.get("suspend") and not (old.get("status") or {}).get("startTime"):
         fixed.remove("template")
@@ -317,6 +319,21 @@ def _is_over_all(digits: str) -> bool:
     return len(digits) > 3 or int(digits or 0) > 100
 
 
+def _selector_causes(spec: Document) -> list[Cause]:
+    """What is wrong with the expressions of a selector."""
+    found = []
+    for row, one in enumerate((spec.get("selector") or {}).get("matchExpressions") or ()):
+        place, how = f"spec.selector.matchExpressions[{row}]", one.get("operator") or ""
+        if how not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            found.append(wrong(f"{place}.operator", how, "not a valid selector operator"))
+        elif how in ("In", "NotIn") and not one.get("values"):
+            found.append(required(f"{place}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        elif how not in ("In", "NotIn") and one.get("values"):
+            said = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            found.append(denied(f"{place}.values", said))
+    return found
+
+
 def _budget(new: Document, old: Document | None) -> list[Cause]:
     del old
     spec = new.get("spec") or {}
@@ -332,7 +349,7 @@ def _budget(new: Document, old: Document | None) -> list[Cause]:
             found.append(wrong(f"spec.{name}", value, _PERCENT))
         elif isinstance(value, str) and _is_over_all(value[:-1].lstrip("0")):
             found.append(wrong(f"spec.{name}", value, "must not be greater than 100%"))
-    return found
+    return found + _selector_causes(spec)
 
 
 def _priority_class(new: Document, old: Document | None) -> list[Cause]:

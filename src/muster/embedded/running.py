@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from muster.embedded.garbage import MOST_WRITES
 from muster.embedded.kubelet import Kubelet
+from muster.embedded.mirror import Caller
 from muster.embedded.orphans import Orphans
 from muster.embedded.server import Server
 from muster.embedded.workloads import Workloads
@@ -13,6 +15,22 @@ from muster.telemetry import SILENT, Log
 # More rounds than any chain of causes is long; what still moves after them waits for the next step.
 MOST_ROUNDS = 100
 AFTER_FAILURE_S = 1.0
+
+
+class Part(Protocol):
+    """Somebody who acts by himself."""
+
+    caller: Caller
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do before the time that `step` named."""
+
+    def step(self, now: float) -> float | None:
+        """Do what is due; when something is due next, if anything is."""
+
+    def close(self) -> None:
+        """Follow the server no longer."""
 
 
 class Running:
@@ -24,62 +42,58 @@ class Running:
 
     def __init__(self, server: Server, *, orphans_after_s: float | None = None) -> None:
         self.server = server
-        self.kubelet = Kubelet(server)
-        self.workloads = Workloads(server)
-        self.orphans = Orphans(server, orphans_after_s) if orphans_after_s is not None else None
-        self._callers = [part.caller for part in (self.kubelet, self.workloads, self.orphans) if part is not None]
+        self._parts: list[Part] = [Workloads(server), Kubelet(server)]
+        if orphans_after_s is not None:
+            self._parts.append(Orphans(server, orphans_after_s))
         self._due: float | None = None
 
     @property
     def trouble(self) -> str:
         """Why something that was to happen in the last step could not be kept; nothing when all could."""
-        return next((caller.trouble for caller in self._callers if caller.trouble), "")
+        return next((part.caller.trouble for part in self._parts if part.caller.trouble), "")
 
     def step(self, now: float) -> float | None:
-        """Let everything happen that happens now; when something is due next, if anything is. What fails when the
-        server settles is raised in the end.
+        """Let everything happen that happens now; when something is due next, if anything is. Who fails keeps nobody
+        else from acting; the first failure is raised in the end.
         """
-        store, failed = self.server.core.store, None
-        first = store.revision
-        for caller in self._callers:
-            caller.trouble = ""
+        store = self.server.core.store
+        first, defects = store.revision, list[Exception]()
+        for part in self._parts:
+            part.caller.trouble = ""
         for _ in range(MOST_ROUNDS):
-            before, failed = store.revision, None
+            before = store.revision
+            defects.clear()
             try:
                 self.server.settle()
-            except Exception as error:
-                failed = error
+            except Exception as defect:
+                defects.append(defect)
             if self._is_idle(now):
                 break
-            due = [self.workloads.step(now), self.kubelet.step(now)]
-            if self.orphans is not None:
-                due.append(self.orphans.step(now))
-            self._due = min((at for at in due if at is not None), default=None)
+            due = dict[Part, float | None]()
+            for part in self._parts:
+                try:
+                    due[part] = part.step(now)
+                except Exception as defect:
+                    defects.append(defect)
+            self._due = min((at for at in due.values() if at is not None), default=None)
             if store.revision == before:
                 break
             if store.revision - first >= MOST_WRITES:
                 # Others have a turn, and the rest is due at once.
                 self._due = now
                 break
-        if failed is not None:
-            raise failed
+        if defects:
+            raise defects[0]
         return self._due
 
     def _is_idle(self, now: float) -> bool:
-        quiet = (
-            self.server.is_settled
-            and self.kubelet.is_idle
-            and self.workloads.is_idle
-            and (self.orphans is None or self.orphans.is_idle)
-        )
+        quiet = self.server.is_settled and all(part.is_idle for part in self._parts)
         return quiet and (self._due is None or now < self._due)
 
     def close(self) -> None:
         """Follow the server no longer."""
-        self.kubelet.close()
-        self.workloads.close()
-        if self.orphans is not None:
-            self.orphans.close()
+        for part in self._parts:
+            part.close()
 
 
 async def keep_running(

@@ -12,6 +12,7 @@ from typing import Any
 
 from muster.embedded import defining, deleting, discovery, garbage, intake, openapi, pods, protobuf, reading, writing
 from muster.embedded.admission import DEFAULT_NAMESPACES
+from muster.embedded.apart import fails
 from muster.embedded.core import DEFINITIONS, Core, Document, Options, Review, Target, bad_options, options_of, shown_as
 from muster.embedded.exchange import (
     JSON,
@@ -28,7 +29,6 @@ from muster.embedded.exchange import (
     plain,
     warned,
 )
-from muster.embedded.garbage import fails
 from muster.embedded.kinds import Kinds, Resource
 from muster.embedded.reading import Watch
 from muster.embedded.refusals import Refused
@@ -105,7 +105,7 @@ class Server:
             if fails(self._forget, name, defects):
                 self._due.definitions = True
         for definition in found.values():
-            if fails(partial(self._serve, turn), definition, defects):
+            if fails(partial(self._serve, turn), definition, defects) or turn.is_over():
                 self._due.definitions = True
         self._due.served_anew()
 

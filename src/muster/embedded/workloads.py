@@ -6,9 +6,11 @@ Jobs, back-off between failures, rolling updates of StatefulSets, claims of volu
 
 import hashlib
 import json
+from functools import partial
 from math import ceil
 from typing import Any
 
+from muster.embedded.apart import fails
 from muster.embedded.mirror import MERGE, Caller, Document, Mirror, Moved, Place, controller_uid, owner_of
 from muster.embedded.objects import same_value, seconds_of, timestamp
 from muster.embedded.places import copied
@@ -69,22 +71,32 @@ class Workloads:
             for moved in mirror.look():
                 owners |= self._follow(mirror, moved)
                 spaces |= {moved.place[0]: None} if mirror is self._sets else {}
+        defects: list[Exception] = []
         for uid in owners:
-            mirror, place = self._owners.get(uid, (self._jobs, ("", "")))
-            one = mirror.objects.get(place)
-            if one is not None and one["metadata"]["uid"] == uid and not one["metadata"].get("deletionTimestamp"):
-                pods = list(self._owned.get(uid, {}).values())
-                if mirror is self._jobs:
-                    self._job(one, pods, now)
-                else:
-                    self._set(one, pods + self._adopted(one))
+            if fails(partial(self._look, now), uid, defects):
+                self._again[uid] = None
         changed = late | {moved.place for moved in self._budgets.look()}
         for place, budget in list(self._budgets.objects.items()):
-            if place in changed or place[0] in spaces or budget["metadata"]["uid"] in again:
-                self._budget(place, budget, now)
+            uid = budget["metadata"]["uid"]
+            is_due = place in changed or place[0] in spaces or uid in again
+            if is_due and fails(partial(self._budget, place, now), budget, defects):
+                self._again[uid] = None
         for place in changed - self._budgets.objects.keys():
             self._due.pop(place, None)
+        if defects:
+            raise defects[0]
         return min(self._due.values(), default=None)
+
+    def _look(self, now: float, uid: str) -> None:
+        """Do what is to do for a controller of pods, if it is there."""
+        mirror, place = self._owners.get(uid, (self._jobs, ("", "")))
+        one = mirror.objects.get(place)
+        if one is not None and one["metadata"]["uid"] == uid and not one["metadata"].get("deletionTimestamp"):
+            pods = list(self._owned.get(uid, {}).values())
+            if mirror is self._jobs:
+                self._job(one, pods, now)
+            else:
+                self._set(one, pods + self._adopted(one))
 
     def _own(self, moved: Moved) -> dict[str, None]:
         """Take in a pod; whose it was, and whose it is."""
@@ -130,7 +142,7 @@ class Workloads:
 
     def _job(self, job: Document, pods: list[Document], now: float) -> None:
         status = dict(job.get("status") or {})
-        if any(one["type"] in _OVER and one["status"] == "True" for one in status.get("conditions") or ()):
+        if any(one.get("type") in _OVER and one.get("status") == "True" for one in status.get("conditions") or ()):
             return
         spec = job["spec"]
         active = [pod for pod in pods if _phase(pod) not in ("Succeeded", "Failed") and not _leaving(pod)]
@@ -144,17 +156,17 @@ class Workloads:
             status["startTime"] = status.get("startTime") or timestamp(now)
         status["conditions"] = _suspended(status.get("conditions") or [], bool(spec.get("suspend")), now)
         over = _over(spec, len(done), len(failed), len(active))
-        if over:
-            self._delete(active)
+        if over and self._delete(active):
             active = []
             status["conditions"] = [*(status.get("conditions") or ()), *_ended(over, now)]
             if over == "Complete":
                 status["completionTime"] = timestamp(now)
-        elif not spec.get("suspend"):
+        elif not over and not spec.get("suspend"):
             active += self._more(job, active, done)
         ready = sum(_is_ready(pod) for pod in active)
         if spec.get("completionMode") == "Indexed":
-            status["completedIndexes"] = _ranges({int(_index_of(pod)) for pod in done if _index_of(pod).isdecimal()})
+            indexes = (_index_of(pod) for pod in done)
+            status["completedIndexes"] = _ranges({int(one) for one in indexes if one.isdecimal() and len(one) < 10})
         status |= {"active": len(active), "succeeded": len(done), "failed": len(failed), "ready": ready}
         self._write("/apis/batch/v1", "jobs", job, status)
 
@@ -172,13 +184,15 @@ class Workloads:
             return []
         taken = {_index_of(pod) for pod in (*active, *done)}
         free = (str(row) for row in range(spec.get("completions") or 0) if str(row) not in taken)
-        made = []
+        made: list[Document] = []
         for _ in range(min(wanted - len(active), AT_ONCE)):
             pod = _pod_of(job, {"generateName": f"{job['metadata']['name']}-"})
             if spec.get("completionMode") == "Indexed":
                 _index(pod, job["metadata"]["name"], next(free))
             found = self._create(job, pod)
-            made += [found] if found else []
+            if found is None:
+                break  # the next would be refused as well
+            made.append(found)
         return made
 
     # StatefulSets.
@@ -231,7 +245,7 @@ class Workloads:
 
     # Budgets.
 
-    def _budget(self, place: Place, budget: Document, now: float) -> None:
+    def _budget(self, place: Place, now: float, budget: Document) -> None:
         spec, old = budget["spec"], budget.get("status") or {}
         matches = selector(spec.get("selector"))
         pods = [pod for (space, _), pod in self._pods.objects.items() if space == place[0] and matches(pod)]
@@ -275,13 +289,17 @@ class Workloads:
             self._again[owner["metadata"]["uid"]] = None
         return made if status == 201 else None
 
-    def _delete(self, pods: list[Document]) -> None:
+    def _delete(self, pods: list[Document]) -> bool:
+        """Whether no deletion failed."""
+        failed = 0
         for pod in pods:
             metadata = pod["metadata"]
             body = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
             path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
             if self.caller.tell("DELETE", path, body) >= 500:
                 self._again[controller_uid(pod)] = None
+                failed += 1
+        return not failed
 
     def _write(self, api: str, plural: str, document: Document, status: Document) -> None:
         """Write a status, if it says something new."""
@@ -317,9 +335,9 @@ def _ended(kind: str, now: float) -> list[Document]:
 
 def _suspended(conditions: list[Document], holds: bool, now: float) -> list[Document]:
     """The conditions of a Job with whether it is suspended; of one that never was nothing is said."""
-    old = next((one for one in conditions if one["type"] == "Suspended"), None)
+    old = next((one for one in conditions if one.get("type") == "Suspended"), None)
     status = "True" if holds else "False"
-    if (old is None and not holds) or (old is not None and old["status"] == status):
+    if (old is None and not holds) or (old is not None and old.get("status") == status):
         return conditions
     time, word = timestamp(now), "suspended" if holds else "resumed"
     new = {"type": "Suspended", "status": status, "lastProbeTime": time, "lastTransitionTime": time}

@@ -19,6 +19,8 @@ from muster.embedded.server import Server
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _OVER = ("Complete", "Failed")
+# So many pods of a Job may fail when it does not say how many.
+_LIMIT = 6
 # So many pods of one owner are made at once; the next look makes more.
 AT_ONCE = 100
 # How long a pod that was to be evicted counts as gone although nobody deletes it.
@@ -320,7 +322,10 @@ def _over(spec: Document, done: int, failed: int, active: int) -> str:
     wanted = spec.get("completions")
     if (wanted is not None and done >= wanted) or (wanted is None and done and not active):
         return "Complete"
-    return "Failed" if failed > spec.get("backoffLimit", 6) else ""
+    limit = spec.get("backoffLimit", _LIMIT)
+    if spec.get("backoffLimitPerIndex") is not None:
+        limit = min(limit, _LIMIT)  # the server made it endless, and nobody counts failures by index
+    return "Failed" if failed > limit else ""
 
 
 def _ended(kind: str, now: float) -> list[Document]:

@@ -112,16 +112,18 @@ def _check_amounts(story: Story, name: str, applied: list[Objects]) -> None:
     nodes = sum(one.count or 1 for objects in applied for one in objects.nodes)
     pods = sum(one.count or 1 for objects in applied for one in objects.pods)
     pods += sum(sum(one.pods.values()) for one in workloads)
-    times = [story.lasts, story.calm, story.lost_after, *(one.at for one in story.happens)]
-    for what, found, most in (
-        ("nodes", nodes, MOST_NODES),
-        ("pods", pods, MOST_PODS),
-        ("processes", story.processes, MOST_PROCESSES),
-        ("seconds", max(times), LONGEST_S),
-        ("seconds of latency", story.latency, LATEST_S),
+    times = [("lasts", story.lasts), ("calm", story.calm), ("lostAfter", story.lost_after)]
+    times += [(f"happens[{row}].at", one.at) for row, one in enumerate(story.happens)]
+    for where, what, found, most in (
+        ("cluster", "nodes", nodes, MOST_NODES),
+        ("workloads", "pods", pods, MOST_PODS),
+        ("processes", "processes", story.processes, MOST_PROCESSES),
+        *((where, "seconds", seconds, LONGEST_S) for where, seconds in times),
+        ("latency", "seconds of latency", story.latency, LATEST_S),
     ):
         if found > most:
-            raise BadScenario(f"{name}: {found:,} {what} are more than the {most:,.0f} that can be played")
+            said = f"{name}: {where}: {found:,} {what} are more than the {most:,.0f} that can be played"
+            raise BadScenario(said, f"write {most:,.0f}, or less")
 
 
 def _check_fault(fault: Fault, where: str) -> None:

@@ -51,6 +51,18 @@ def test_a_job_fails_after_its_limit_of_failures(cluster: Cluster) -> None:
     assert sorted(cluster.phases().values()) == ["Failed", "Failed"]
 
 
+def test_a_job_with_a_limit_for_each_index_comes_to_an_end(cluster: Cluster) -> None:
+    """Its own limit is as good as none: the server writes the highest number."""
+    spec = {"completionMode": "Indexed", "parallelism": 2, "completions": 2, "backoffLimitPerIndex": 1}
+    assert cluster.create(JOBS, job("j", "1s", "1", **spec))["spec"]["backoffLimit"] == 2**31 - 1
+    for _ in range(10):
+        cluster.bind_all()
+        cluster.after(1)
+    found = cluster("GET", f"{JOBS}/j")
+    assert conditions(found) == {"FailureTarget": "True", "Failed": "True"}
+    assert found["status"]["failed"] in (7, 8)
+
+
 def test_an_indexed_job_gives_each_index_once(cluster: Cluster) -> None:
     cluster.create(JOBS, job("j", "10s", parallelism=3, completions=3, completionMode="Indexed"))
     cluster.bind_all()

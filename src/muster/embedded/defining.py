@@ -1,15 +1,12 @@
 """Definitions of kinds: that they are served is said in them, and when they end, their objects end with them."""
 
-import contextlib
 from functools import partial
 
 from muster.embedded import applying, objects
 from muster.embedded.apart import fails
-from muster.embedded.core import DEFINITIONS, Core, Document, Target
-from muster.embedded.deleting import CLEANUP, Deletion, delete, with_terminating
-from muster.embedded.garbage import Turn
-from muster.embedded.kinds import Resource
-from muster.embedded.refusals import Refused
+from muster.embedded.core import DEFINITIONS, Core, Document
+from muster.embedded.deleting import CLEANUP, with_terminating
+from muster.embedded.garbage import Turn, dismiss
 from muster.embedded.store import Key
 
 
@@ -53,7 +50,8 @@ def end_definition(core: Core, name: str) -> None:
     """Objects of a kind that is no longer defined go with it, whatever holds them."""
     defects: list[Exception] = []
     for document in core.store.list(name).items:
-        fails(core.store.remove, Key(name, *_place(document)), defects)
+        metadata = document["metadata"]
+        fails(core.store.remove, Key(name, metadata.get("namespace") or "", metadata["name"]), defects)
     if defects:
         raise defects[0]
 
@@ -68,7 +66,8 @@ def finish(core: Core, definition: Document, turn: Turn) -> None:
         if turn.is_over():
             break
         if resource is not None and not document["metadata"].get("deletionTimestamp"):
-            fails(partial(_delete, core, resource), document, defects)
+            # Who is objected to is tried again after the next write below the definition.
+            fails(partial(dismiss, core, resource), document, defects)
     if defects:
         raise defects[0]
     key = Key(DEFINITIONS, "", name)
@@ -85,17 +84,6 @@ def finish(core: Core, definition: Document, turn: Turn) -> None:
         core.store.replace(key, new, done["metadata"]["resourceVersion"])
     else:
         core.store.remove(key)
-
-
-def _delete(core: Core, resource: Resource, document: Document) -> None:
-    target = Target(resource, *_place(document))
-    # Somebody may object; it is tried again after the next write below the definition.
-    with contextlib.suppress(Refused):
-        delete(core, target, Deletion(policy="Background", uid=document["metadata"]["uid"]))
-
-
-def _place(document: Document) -> tuple[str, str]:
-    return document["metadata"].get("namespace") or "", document["metadata"]["name"]
 
 
 _UNDER_WAY = "CustomResource deletion is in progress"

@@ -205,8 +205,8 @@ def _target(resource: Resource, document: Document) -> Target:
     return Target(resource, metadata.get("namespace") or "", metadata["name"])
 
 
-def _delete(core: Core, resource: Resource, document: Document, policy: str = "Background") -> bool:
-    """Whether nobody objects."""
+def dismiss(core: Core, resource: Resource, document: Document, policy: str = "Background") -> bool:
+    """Delete an object; whether nobody objects."""
     try:
         delete(core, _target(resource, document), Deletion(policy=policy, uid=document["metadata"]["uid"]))
     except Refused:
@@ -220,7 +220,7 @@ def _end_namespace(core: Core, turn: Turn, name: str) -> None:
     for resource in core.kinds.namespaced():
         for document in core.store.list(resource.stored, name).items:
             if not document["metadata"].get("deletionTimestamp") and not turn.is_over():
-                fails(partial(_delete, core, resource), document, defects)
+                fails(partial(dismiss, core, resource), document, defects)
             left += core.store.get(_target(resource, document).key) is not None
     if defects:
         raise defects[0]
@@ -271,7 +271,7 @@ def _blocks(core: Core, due: Due, key: Key, uid: str) -> bool:
         return False
     resource, one = found
     if not one["metadata"].get("deletionTimestamp"):
-        _delete(core, resource, one, "Foreground")
+        dismiss(core, resource, one, "Foreground")
     if core.store.get(key) is None:
         return False
     return any(each.get("uid") == uid and each.get("blockOwnerDeletion") for each in _references(one))
@@ -288,7 +288,7 @@ def _lose(core: Core, due: Due, key: Key) -> None:
         return
     gone = {each.get("uid", "") for each in references if not _is_there(core, due, key, each)}
     if len(gone) == len(references):
-        if not _delete(core, resource, one):
+        if not dismiss(core, resource, one):
             due.was_refused(key)
     elif gone:
         _disown(core, key, gone)

@@ -589,3 +589,13 @@ def test_a_workload_whose_template_names_a_gang_joins_that_one(muster, gang):
     assert run.code == 0
     assert ("note: Job j: its pods join the gang train, which their template names" in run.err) is bool(gang)
     assert ("PodGroup default/pg-j-u" in run.out) is not bool(gang)
+
+
+@pytest.mark.parametrize("kind", ["pod", "workflow", "notebook"])
+def test_a_minimum_above_the_one_pod_that_is_made_is_cut_down(muster, kind):
+    """`batch-min-member: "2"` would never start: it is cut to the pod that exists, and the warning says who asked."""
+    run = muster("group", "-f", f"tests/grouping/catalog/{kind}/batch-min-member", "-o", "json")
+    assert run.code == 0
+    assert [group["spec"]["minMember"] for group in run.json["podGroups"]] in ([1], [1, 1])
+    (warning,) = run.json["warnings"]
+    assert 'the annotation kai.scheduler/batch-min-member is "2", but root has 1 pod at a time: 1 is used' in warning

@@ -346,7 +346,7 @@ class _Making:
     def _register(self, name: str, path: str) -> None:
         if name in self._names:
             message = f"two SubGroups would be called {shown(name)}, the other one by {self._names[name]}"
-            raise Trouble(message, "let the name tell them apart", path=path)
+            raise Trouble(message, "rename one in the workload, or let componentName give two names", path=path)
         self._names[name] = path
 
     def _children_minimum(self, question: Question | None, node: Node, scope: Scope) -> int | None:

@@ -3,7 +3,7 @@
 Unknown fields are dropped on decoding, so an object from here is never written back: writes are patches.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -43,6 +43,18 @@ class ContainerPort(Model, frozen=True, kw_only=True):
     protocol: str = "TCP"
 
 
+class RestartRule(Model, frozen=True, kw_only=True):
+    """What happens when a container exits in some way; some actions need a node that declares that it knows them."""
+
+    action: str = ""
+
+
+class VolumeMount(Model, frozen=True, kw_only=True):
+    """Where a volume appears in a container, as far as a node has to know how to do it."""
+
+    bind_mount_options: list[Any] = []
+
+
 class Container(Model, frozen=True, kw_only=True):
     """The slice of a container that decides where a pod fits."""
 
@@ -50,6 +62,8 @@ class Container(Model, frozen=True, kw_only=True):
     resources: Resources = Resources()
     ports: list[ContainerPort] = []
     restart_policy: str = ""
+    restart_policy_rules: list[RestartRule] = []
+    volume_mounts: list[VolumeMount] = []
 
 
 class LabelRequirement(Model, frozen=True, kw_only=True):
@@ -94,15 +108,28 @@ class NodeAffinity(Model, frozen=True, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] = []
 
 
-class PodAffinity(Model, frozen=True, kw_only=True):
-    """Terms about other pods, of which only the presence matters."""
+class PodAffinityTerm(Model, frozen=True, kw_only=True):
+    """Other pods, by namespace and labels, and the label of nodes whose values are the domains that are compared."""
 
-    required_during_scheduling_ignored_during_execution: list[Present] = []
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
+
+
+class PodAffinity(Model, frozen=True, kw_only=True):
+    """Terms about other pods; of what is only preferred, the presence."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
     preferred_during_scheduling_ignored_during_execution: list[Present] = []
 
 
 class Affinity(Model, frozen=True, kw_only=True):
-    """Node affinity is honoured; the others are recognised, so that they are never ignored in silence."""
+    """Node affinity is honoured. Of pods that wait, required terms about other pods hold their gang; preferred terms
+    are wishes, which change no verdict.
+    """
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -125,11 +152,21 @@ class SchedulingGate(Model, frozen=True, kw_only=True):
     name: str = ""
 
 
+class SpreadConstraint(Model, frozen=True, kw_only=True):
+    """How pods are spread over domains; with ScheduleAnyway only a wish."""
+
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
 class Volume(Model, frozen=True, kw_only=True):
     """A volume, as far as it ties a pod to nodes."""
 
     persistent_volume_claim: Present | None = None
     ephemeral: Present | None = None
+    gce_persistent_disk: Present | None = None
+    aws_elastic_block_store: Present | None = None
+    iscsi: Present | None = None
+    rbd: Present | None = None
 
 
 class PodSpec(Model, frozen=True, kw_only=True):
@@ -147,10 +184,11 @@ class PodSpec(Model, frozen=True, kw_only=True):
     overhead: dict[str, Amount] = {}
     resources: Resources | None = None
     scheduling_gates: list[SchedulingGate] = []
-    topology_spread_constraints: list[Present] = []
+    topology_spread_constraints: list[SpreadConstraint] = []
     resource_claims: list[Present] = []
     volumes: list[Volume] = []
     host_network: bool = False
+    host_users: bool | None = None
 
 
 class PodCondition(Model, frozen=True, kw_only=True):

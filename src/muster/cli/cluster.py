@@ -477,6 +477,11 @@ def _remarks(world: World, place: str) -> Iterator[str]:
     alone = [key for key, one in facts if one.ours and one.gang is None and one.state is State.WAITING]
     if alone:
         yield f"{_named_pods(alone)} without a gang: not planned; muster group says why"
+    wishing = [key for key, one in facts if one.wishes and one.state is State.WAITING and one.gang is not None]
+    if wishing:
+        fields = sorted({one for key in wishing for one in world.pods[key].wishes})
+        more = ", …" if len(fields) > 1 else ""
+        yield f"{_named_pods(wishing)} with wishes about other pods, which change no placement: {fields[0]}{more}"
     lost = [key for key, one in facts if one.state is State.PLACED and _is_lost(one, world)]
     if lost:
         yield f"{_named_pods(lost)} on nodes that are not in {place}: not counted as placed"

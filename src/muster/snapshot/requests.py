@@ -1,8 +1,8 @@
 """What a pod asks of a node, by the rules of Kubernetes, and what of its own rules muster does not know yet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from muster.api.cluster import Pod, PodAffinity, PodSpec, Resources
+from muster.api.cluster import Pod, PodAffinity, PodSpec, Present, Resources, Volume
 from muster.api.model import Amount
 from muster.api.quantity import base_units
 
@@ -10,6 +10,8 @@ PODS = "pods"
 # What the name of a port of a node begins with, where it stands among the resources.
 HOST_PORT = "host port "
 _GPU_FRACTIONS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+_ANYWAY, _RESTART_ALL = "ScheduleAnyway", "RestartAllContainers"
+_OPERATORS = ("", "Equal", "Exists")
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 Request = dict[str, int]
@@ -48,24 +50,71 @@ def request_of(spec: PodSpec) -> Request:
 def unsupported_fields(pod: Pod) -> list[str]:
     """The fields of a pod that muster can't honour yet. Its gang is held and told so, never placed wrongly."""
     spec = pod.spec
-    found = []
-    if spec.affinity is not None:
-        for name, affinity in (
-            ("podAffinity", spec.affinity.pod_affinity),
-            ("podAntiAffinity", spec.affinity.pod_anti_affinity),
-        ):
-            if affinity not in (None, PodAffinity()):
-                found.append(f"spec.affinity.{name}")
-    if spec.topology_spread_constraints:
-        found.append("spec.topologySpreadConstraints")
+    found = [*_unsupported_affinity(spec), *_unsupported_spread(spec)]
     if spec.resource_claims:
         found.append("spec.resourceClaims")
     for index, volume in enumerate(spec.volumes):
-        if volume.persistent_volume_claim is not None:
-            found.append(f"spec.volumes[{index}].persistentVolumeClaim")
-        if volume.ephemeral is not None:
-            found.append(f"spec.volumes[{index}].ephemeral")
-    return [*found, *unsupported_annotations(pod.metadata.annotations)]
+        found += [f"spec.volumes[{index}].{name}" for name, there in _tying(volume) if there is not None]
+    for index, toleration in enumerate(spec.tolerations):
+        if toleration.operator not in _OPERATORS:
+            found.append(f"spec.tolerations[{index}].operator")
+    return [*found, *_declared_features(spec), *unsupported_annotations(pod.metadata.annotations)]
+
+
+def wishes(spec: PodSpec) -> list[str]:
+    """The fields that only say what the pod would like of other pods: they change no verdict, and are passed over."""
+    found = []
+    for name, affinity in _affinities(spec):
+        if affinity.preferred_during_scheduling_ignored_during_execution:
+            found.append(f"spec.affinity.{name}")
+    for index, constraint in enumerate(spec.topology_spread_constraints):
+        if constraint.when_unsatisfiable == _ANYWAY:
+            found.append(f"spec.topologySpreadConstraints[{index}]")
+    return found
+
+
+def _affinities(spec: PodSpec) -> Iterator[tuple[str, PodAffinity]]:
+    if spec.affinity is not None:
+        if spec.affinity.pod_affinity is not None:
+            yield "podAffinity", spec.affinity.pod_affinity
+        if spec.affinity.pod_anti_affinity is not None:
+            yield "podAntiAffinity", spec.affinity.pod_anti_affinity
+
+
+def _unsupported_affinity(spec: PodSpec) -> Iterator[str]:
+    for name, affinity in _affinities(spec):
+        if affinity.required_during_scheduling_ignored_during_execution:
+            yield f"spec.affinity.{name}"
+
+
+def _unsupported_spread(spec: PodSpec) -> Iterator[str]:
+    for index, constraint in enumerate(spec.topology_spread_constraints):
+        if constraint.when_unsatisfiable != _ANYWAY:
+            yield f"spec.topologySpreadConstraints[{index}]"
+
+
+def _tying(volume: Volume) -> tuple[tuple[str, Present | None], ...]:
+    """The kinds of volume that tie a pod to nodes, or keep two pods from sharing one."""
+    return (
+        ("persistentVolumeClaim", volume.persistent_volume_claim),
+        ("ephemeral", volume.ephemeral),
+        ("gcePersistentDisk", volume.gce_persistent_disk),
+        ("awsElasticBlockStore", volume.aws_elastic_block_store),
+        ("iscsi", volume.iscsi),
+        ("rbd", volume.rbd),
+    )
+
+
+def _declared_features(spec: PodSpec) -> Iterator[str]:
+    """What only nodes can do that declare it in status.declaredFeatures."""
+    if spec.host_network and spec.host_users is False:
+        yield "spec.hostUsers"
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            if any(rule.action == _RESTART_ALL for rule in container.restart_policy_rules):
+                yield f"spec.{kind}[{index}].restartPolicyRules"
+            if any(mount.bind_mount_options for mount in container.volume_mounts):
+                yield f"spec.{kind}[{index}].volumeMounts.bindMountOptions"
 
 
 def unsupported_annotations(annotations: Mapping[str, str]) -> list[str]:

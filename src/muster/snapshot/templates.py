@@ -7,7 +7,7 @@ from msgspec import structs
 
 from muster.api.cluster import Pod, PodSpec
 from muster.errors import BadObject
-from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, unsupported_fields
+from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, unsupported_fields, wishes
 
 Port = tuple[str, str, int]
 # Templates that nobody uses any more are forgotten when there are so many.
@@ -23,6 +23,8 @@ class Template(NamedTuple):
     ports: tuple[Port, ...]
     problem: str
     unsupported: tuple[str, ...]
+    # What it would only like of other pods.
+    wishes: tuple[str, ...] = ()
 
 
 class Templates:
@@ -56,7 +58,8 @@ def _template(spec: PodSpec) -> Template:
         request, problem = {PODS: 1}, unread.message
     pod = Pod(spec=spec)
     ports = tuple(host_ports_of(spec))
-    return Template(spec, request, shape_of(pod, request), ports, problem, tuple(unsupported_fields(pod)))
+    unsupported, liked = tuple(unsupported_fields(pod)), tuple(wishes(spec))
+    return Template(spec, request, shape_of(pod, request), ports, problem, unsupported, liked)
 
 
 def shape_of(pod: Pod, request: Request) -> bytes:

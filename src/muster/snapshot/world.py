@@ -51,6 +51,8 @@ class PodFacts(NamedTuple):
     ports: tuple[Port, ...]
     problem: str
     unsupported: tuple[str, ...]
+    # What it would only like of other pods: passed over.
+    wishes: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -301,6 +303,7 @@ class World:
             template.ports,
             error or template.problem,
             (*template.unsupported, *unsupported_annotations(pod.metadata.annotations)),
+            template.wishes,
         )
 
 

@@ -98,18 +98,65 @@ def test_an_amount_that_is_no_quantity_is_an_error():
         ),
         pytest.param({"affinity": {"podAffinity": {}}}, {}, [], id="an empty one asks for nothing"),
         pytest.param(
-            {"affinity": {"podAntiAffinity": PREFERRED}},
+            {"affinity": {"podAntiAffinity": REQUIRED}},
             {},
             ["spec.affinity.podAntiAffinity"],
             id="anti-affinity",
         ),
-        pytest.param({"topologySpreadConstraints": [{}]}, {}, ["spec.topologySpreadConstraints"], id="spread"),
+        pytest.param({"affinity": {"podAntiAffinity": PREFERRED}}, {}, [], id="a wish to be apart"),
+        pytest.param({"affinity": {"podAffinity": PREFERRED}}, {}, [], id="a wish to be together"),
+        pytest.param({"topologySpreadConstraints": [{}]}, {}, ["spec.topologySpreadConstraints[0]"], id="spread"),
+        pytest.param(
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}, {}]},
+            {},
+            ["spec.topologySpreadConstraints[1]"],
+            id="a wish to be spread, and what is none",
+        ),
+        pytest.param({"hostNetwork": True, "hostUsers": False}, {}, ["spec.hostUsers"], id="declared: users"),
+        pytest.param({"hostNetwork": True, "hostUsers": True}, {}, [], id="users of the host"),
+        pytest.param({"hostUsers": False}, {}, [], id="users of its own without the host's network"),
+        pytest.param(
+            {"initContainers": [{"name": "a", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            {},
+            ["spec.initContainers[0].restartPolicyRules"],
+            id="declared: restart all",
+        ),
+        pytest.param(
+            {"containers": [{"name": "a", "restartPolicyRules": [{"action": "Restart"}]}]}, {}, [], id="restart one"
+        ),
+        pytest.param(
+            {"containers": [{"name": "a", "volumeMounts": [{"name": "v"}, {"bindMountOptions": ["noexec"]}]}]},
+            {},
+            ["spec.containers[0].volumeMounts.bindMountOptions"],
+            id="declared: options of mounts",
+        ),
+        pytest.param(
+            {"tolerations": [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Gt", "value": "3"}]},
+            {},
+            ["spec.tolerations[1].operator"],
+            id="a toleration that compares",
+        ),
         pytest.param({"resourceClaims": [{"name": "a"}]}, {}, ["spec.resourceClaims"], id="claims"),
         pytest.param(
             {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
             {},
             ["spec.volumes[1].persistentVolumeClaim"],
             id="volumes",
+        ),
+        pytest.param(
+            {
+                "volumes": [
+                    {"name": "a", "iscsi": {"iqn": "x"}},
+                    {"name": "b", "nfs": {"server": "x"}},
+                    {"name": "c", "rbd": {"image": "x"}},
+                    {"name": "d", "gcePersistentDisk": {"pdName": "x"}},
+                    {"name": "e", "awsElasticBlockStore": {"volumeID": "x"}},
+                    {"name": "f", "csi": {"driver": "x"}},
+                ]
+            },
+            {},
+            [f"spec.volumes[{at}" for at in ("0].iscsi", "2].rbd", "3].gcePersistentDisk", "4].awsElasticBlockStore")],
+            id="disks that pods of a node can't share",
         ),
         pytest.param(
             {}, {"annotations": {"gpu-fraction": "0.5"}}, ["metadata.annotations.gpu-fraction"], id="fraction"

@@ -14,7 +14,7 @@ from muster.api.validation import ERROR
 from muster.api.validation.podgroup import tree_of
 from muster.cli.files import Source, read_objects
 from muster.cli.fixtures import EXPECTED, run_fixtures, without_cases
-from muster.cli.grouping import groupable, idle_interfaces
+from muster.cli.grouping import groupable, idle_interfaces, scheduler_of
 from muster.cli.judging import STYLES, Checked, about_warnings, check_all, plural, tell_violations
 from muster.cli.options import (
     Server,
@@ -103,7 +103,7 @@ def group(
     idle = idle_interfaces(sources, checked) if names else ()
     for note in (*notes, *idle, *about_warnings(checked)):
         tell(f"note: {note}")
-    unnamed = sum(not (pod.get("spec") or {}).get("schedulerName") for pod in ready.pods)
+    unnamed = sum(not scheduler_of(pod) for pod in ready.pods)
     if unnamed:
         name = config.scheduler_names[0]
         tell(f"note: {plural(unnamed, 'pod')} without a schedulerName counted as ours; muster plan wants {name} there")

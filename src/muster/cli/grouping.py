@@ -126,7 +126,13 @@ def _documents(sources: Sequence[Source]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _is_ours(pod: dict[str, Any], config: Config) -> bool:
+def scheduler_of(pod: dict[str, Any]) -> str:
+    """The scheduler that a pod names; empty when it names none, or has no spec that could."""
     spec = pod.get("spec")
-    scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
+    named = spec.get("schedulerName") if isinstance(spec, dict) else None
+    return named if isinstance(named, str) else ""
+
+
+def _is_ours(pod: dict[str, Any], config: Config) -> bool:
+    scheduler = scheduler_of(pod)
     return not scheduler or scheduler in config.scheduler_names

@@ -200,14 +200,26 @@ class PodCondition(Model, frozen=True, kw_only=True):
     message: str = ""
 
 
+class ContainerStatus(Model, frozen=True, kw_only=True):
+    """What a container was given, and what it has: while it is resized, neither has to be what its spec says."""
+
+    name: str = ""
+    allocated_resources: dict[str, Amount] = {}
+    resources: Resources | None = None
+
+
 class PodStatus(Model, frozen=True, kw_only=True):
-    """The slice of a pod's status that tells whether it is placed, waits or has ended."""
+    """The slice of a pod's status that tells whether it is placed, waits or has ended, and what it holds."""
 
     phase: str = ""
     reason: str = ""
     nominated_node_name: str = ""
     start_time: Time | None = None
     conditions: list[PodCondition] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    allocated_resources: dict[str, Amount] = {}
+    resources: Resources | None = None
 
 
 class Pod(Model, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from muster.api.cluster import (
     POD_GROUP_ANNOTATION,
     SUBGROUP_LABEL,
     Container,
+    ContainerStatus,
     LabelRequirement,
     LabelSelector,
     Node,
@@ -32,6 +33,7 @@ from muster.api.podgroup import GROUPER_ANNOTATION, KEPT_ROOM_ANNOTATION, TOPOLO
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
+from muster.snapshot.requests import is_resized
 from muster.snapshot.world import Key, World
 
 FORMAT, VERSION = "muster-snapshot", 1
@@ -46,6 +48,7 @@ _CONDITION = "Scheduled"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 Thing = TypeVar("Thing", bound=msgspec.Struct)
+Named = TypeVar("Named", Container, ContainerStatus)
 
 
 def looks_recorded(beginning: bytes) -> bool:
@@ -239,14 +242,29 @@ def _node(node: Node, labels: frozenset[str]) -> Node:
 
 
 def _pod(pod: Pod, labels: frozenset[str]) -> Pod:
+    spec, status = pod.spec, pod.status
+    if is_resized(pod):
+        # What is told of a container is found by its name.
+        named = [one.name for one in (*spec.init_containers, *spec.containers)]
+        name_of = {name: f"container-{number}" for number, name in enumerate(named)}
+    else:
+        name_of = {}
     spec = structs.replace(
-        pod.spec, containers=_nameless(pod.spec.containers), init_containers=_nameless(pod.spec.init_containers)
+        spec,
+        containers=_renamed(spec.containers, name_of),
+        init_containers=_renamed(spec.init_containers, name_of),
     )
-    return structs.replace(pod, metadata=_metadata(pod.metadata, labels), spec=spec)
+    status = structs.replace(
+        status,
+        container_statuses=_renamed(status.container_statuses, name_of) if name_of else [],
+        init_container_statuses=_renamed(status.init_container_statuses, name_of) if name_of else [],
+    )
+    return structs.replace(pod, metadata=_metadata(pod.metadata, labels), spec=spec, status=status)
 
 
-def _nameless(containers: Iterable[Container]) -> list[Container]:
-    return [structs.replace(container, name="") for container in containers]
+def _renamed(containers: Iterable[Named], name_of: Mapping[str, str]) -> list[Named]:
+    """Without what people call their containers."""
+    return [structs.replace(container, name=name_of.get(container.name, "")) for container in containers]
 
 
 def _queue(queue: Queue) -> Queue:

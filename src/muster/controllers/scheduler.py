@@ -33,6 +33,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
+from muster.snapshot.requests import RESIZE_PENDING, is_resize_infeasible, is_resized
 from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, PodFacts, State, World, key_of
 
 T = TypeVar("T")
@@ -116,7 +117,8 @@ class Scheduler:
                 and (not stays or was_sent or _membership(before) != _membership(after))
             ):
                 self._placed(after.gang)
-            return not stays
+            # A pod that is resized may need less than before.
+            return not stays or (before is not None and after is not None and before.request != after.request)
         if isinstance(found, PodGroup):
             group = world.groups.get(key)
             self._forget_predecessor(found.metadata, deleted=deleted)
@@ -423,7 +425,11 @@ def _is_after(metadata: Metadata, version: str) -> bool:
 
 def _slim(pod: Pod) -> Pod:
     """Without what nobody asks of a pod that has its place: there are many of them."""
-    if not pod.spec.node_name or not pod.status.conditions:
-        return pod
-    kept = [one for one in pod.status.conditions if one.type == ACCEPTED]
-    return structs.replace(pod, status=structs.replace(pod.status, conditions=kept))
+    status = pod.status
+    if pod.spec.node_name and status.conditions:
+        infeasible = is_resize_infeasible(pod)
+        kept = [one for one in status.conditions if one.type == ACCEPTED or (infeasible and one.type == RESIZE_PENDING)]
+        status = structs.replace(status, conditions=kept)
+    if (status.container_statuses or status.init_container_statuses) and not is_resized(pod):
+        status = structs.replace(status, container_statuses=[], init_container_statuses=[])
+    return structs.replace(pod, status=status) if status is not pod.status else pod

@@ -30,7 +30,8 @@ def pod_of_unread(metadata: Metadata, raw: bytes, before: Pod | None) -> Pod:
             scheduler_name=_read(spec.get("schedulerName", known.scheduler_name), _SOMEBODY),
             node_name=_read(spec.get("nodeName", "" if spec else known.node_name), known.node_name),
         ),
-        status=PodStatus(
+        status=structs.replace(
+            was,
             phase=_read(status.get("phase"), was.phase),
             nominated_node_name=_read(status.get("nominatedNodeName"), ""),
             conditions=_conditions(status.get("conditions")),

@@ -281,7 +281,7 @@ class _Pods:
             if row != NONE:
                 owners = metadata.owner_references
                 # One whose ports, or rules that we do not know, would have to be looked at elsewhere is not moved.
-                plain = not facts.ports and not facts.unsupported
+                plain = not facts.ports and not facts.unsupported and not facts.resized
                 controlled = plain and any(owner.controller for owner in owners) if owners else False
                 guards = around.guards.of(self._namespace, metadata.labels) if self._guarded else ()
                 guards += around.guards.staying((self._namespace, metadata.name))

@@ -1,8 +1,8 @@
 """What a pod asks of a node, by the rules of Kubernetes, and what of its own rules muster does not know yet."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from muster.api.cluster import Pod, PodAffinity, PodSpec, Present, Resources, Volume
+from muster.api.cluster import Container, ContainerStatus, Pod, PodAffinity, PodSpec, Present, Resources, Volume
 from muster.api.model import Amount
 from muster.api.quantity import base_units
 
@@ -16,22 +16,85 @@ _POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 Request = dict[str, int]
 
+# The condition of a pod whose resize the kubelet has not begun.
+RESIZE_PENDING = "PodResizePending"
+_NOTHING_TOLD = ContainerStatus()
+
 # More than this nobody has: amounts beyond it are cut off, so that sums of them stay within 64 bits. What a pod asks
 # for may be one more, and then fits nowhere.
 LARGEST = 2**52
 
 
 def request_of(spec: PodSpec) -> Request:
-    """Amounts in base units, one pod included. Raises BadObject when an amount is no quantity.
+    """Amounts in base units, one pod included. Raises BadObject when an amount is no quantity."""
+    whole = _stated(spec.resources) if spec.resources is not None else {}
+    return _summed(spec, lambda container: _stated(container.resources), whole)
+
+
+def held_request_of(pod: Pod) -> Request:
+    """What a pod with a node holds while it may be resized: per container and resource the most of what its spec asks
+    for, what the node agreed to and what it has. The spec does not count while the resize is known never to happen.
+
+    Raises BadObject when an amount is no quantity.
+    """
+    spec, status = pod.spec, pod.status
+    told = {one.name: one for one in (*status.init_container_statuses, *status.container_statuses)}
+    leaves_spec_out = is_resize_infeasible(pod)
+
+    def held(container: Container) -> Request:
+        known = told.get(container.name, _NOTHING_TOLD)
+        return _held(container.resources, known.allocated_resources, known.resources, leaves_spec_out)
+
+    whole: Request = {}
+    if spec.resources is not None:
+        whole = _held(spec.resources, status.allocated_resources, status.resources, leaves_spec_out)
+    return _summed(spec, held, whole)
+
+
+def is_resized(pod: Pod) -> bool:
+    """Whether the status speaks of other amounts than the spec, be it in other words."""
+    spec, status = pod.spec, pod.status
+    told = {one.name: one for one in (*status.init_container_statuses, *status.container_statuses)}
+    pairs = [(spec.resources, status.allocated_resources, status.resources)]
+    for container in (*spec.init_containers, *spec.containers):
+        known = told.get(container.name, _NOTHING_TOLD)
+        pairs.append((container.resources, known.allocated_resources, known.resources))
+    for stated, allocated, actual in pairs:
+        asked = stated.requests if stated is not None else {}
+        if (allocated and allocated != asked) or (actual is not None and actual.requests not in ({}, asked)):
+            return True
+    return False
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """Whether the kubelet says that the resize which the spec asks for will never happen."""
+    return any(
+        one.type == RESIZE_PENDING and one.status == "True" and one.reason == "Infeasible"
+        for one in pod.status.conditions
+    )
+
+
+def _held(
+    stated: Resources, allocated: Mapping[str, Amount], actual: Resources | None, leaves_spec_out: bool
+) -> Request:
+    """What a container, or a pod as a whole, holds. A spec that does not count gives way only to what is known."""
+    told = _most(_amounts(allocated), _amounts(actual.requests) if actual is not None else {})
+    if leaves_spec_out and allocated and actual is not None:
+        return told
+    return _most(told, _stated(stated))
+
+
+def _summed(spec: PodSpec, of: Callable[[Container], Request], whole: Request) -> Request:
+    """What a pod asks for, given what each container does, and what the pod states for itself, which wins over the sum.
 
     Containers run together, init containers one after the other and before them; a restartable init container
-    (a sidecar) stays, so everything after it asks on top of it. What the pod states for itself wins over the sum.
+    (a sidecar) stays, so everything after it asks on top of it.
     """
-    asked = _sum(_stated(container.resources) for container in spec.containers)
+    asked = _sum(of(container) for container in spec.containers)
     sidecars: Request = {}
     starting: Request = {}
     for container in spec.init_containers:
-        own = _stated(container.resources)
+        own = of(container)
         if container.restart_policy == "Always":
             sidecars = _sum((sidecars, own))
             own = sidecars
@@ -39,9 +102,7 @@ def request_of(spec: PodSpec) -> Request:
             own = _sum((own, sidecars))
         starting = _most(starting, own)
     asked = _most(_sum((asked, sidecars)), starting)
-    if spec.resources is not None:
-        whole = _stated(spec.resources)
-        asked.update({name: amount for name, amount in whole.items() if name.startswith(_POD_LEVEL)})
+    asked.update({name: amount for name, amount in whole.items() if name.startswith(_POD_LEVEL)})
     asked = _sum((asked, _amounts(spec.overhead)))
     asked[PODS] = 1
     return {name: min(amount, LARGEST + 1) for name, amount in asked.items() if amount > 0}

@@ -14,10 +14,18 @@ from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
 from muster.snapshot.arrays import Recorded
-from muster.snapshot.requests import LARGEST, PODS, Request, unsupported_annotations
+from muster.snapshot.requests import (
+    LARGEST,
+    PODS,
+    Request,
+    held_request_of,
+    is_resize_infeasible,
+    is_resized,
+    unsupported_annotations,
+)
 from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
 from muster.snapshot.selectors import is_ready
-from muster.snapshot.templates import Port, Templates
+from muster.snapshot.templates import Port, Templates, shape_of
 
 Key = tuple[str, str]
 DEFAULT_NAMESPACE = "default"
@@ -53,6 +61,8 @@ class PodFacts(NamedTuple):
     unsupported: tuple[str, ...]
     # What it would only like of other pods: passed over.
     wishes: tuple[str, ...] = ()
+    # It holds what another pod of its template would not ask for.
+    resized: bool = False
 
     @property
     def holds(self) -> bool:
@@ -293,18 +303,33 @@ class World:
         template = self._templates.of(pod.spec)
         # Every pod has containers; one that could not be read has none.
         unknown = bool(error) and bool(pod.spec.node_name) and not pod.spec.containers
+        request, shape = (_EVERYTHING, _UNKNOWN) if unknown else (template.request, template.shape)
+        held = request if unknown or template.problem else _held_by(pod, request)
+        if held != request:
+            shape = shape_of(pod, held)
         return PodFacts(
             self._templates.shared(pod, template),
             state_of(pod),
             ours,
             gang,
-            _EVERYTHING if unknown else template.request,
-            _UNKNOWN if unknown else template.shape,
+            held,
+            shape,
             template.ports,
             error or template.problem,
             (*template.unsupported, *unsupported_annotations(pod.metadata.annotations)),
             template.wishes,
+            held != request,
         )
+
+
+def _held_by(pod: Pod, request: Request) -> Request:
+    """What a pod with a node holds of it; amounts of a status that are no quantities say nothing."""
+    if not pod.spec.node_name or not is_resized(pod):
+        return request
+    try:
+        return held_request_of(pod)
+    except BadObject:
+        return request
 
 
 def key_of(metadata: Metadata) -> Key:
@@ -361,7 +386,17 @@ def _says_the_same(before: Pod, now: Pod) -> bool:
         and before.status.phase == now.status.phase
         and before.status.nominated_node_name == now.status.nominated_node_name
         and before.spec == now.spec
+        and _resize_of(before) == _resize_of(now)
     )
+
+
+def _resize_of(pod: Pod) -> tuple[Any, ...]:
+    """What the status says of amounts."""
+    if not pod.spec.node_name or not is_resized(pod):
+        return ()
+    status = pod.status
+    containers = (status.container_statuses, status.init_container_statuses)
+    return *containers, status.allocated_resources, status.resources, is_resize_infeasible(pod)
 
 
 def _looks(node: Node) -> tuple[Any, ...]:

@@ -55,6 +55,39 @@ metadata: {name: default-queue}
 spec: {displayName: private}
 """
 
+# What rules of pods look at.
+RULES = """
+apiVersion: v1
+kind: Node
+metadata: {name: n, labels: {kubernetes.io/hostname: n}}
+status: {allocatable: {cpu: 8}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: shrinks, labels: {team: crimson}}
+spec: {nodeName: n, containers: [{name: my-model, resources: {requests: {cpu: 1}}}]}
+status: {containerStatuses: [{name: my-model, allocatedResources: {cpu: 4}, resources: {requests: {cpu: 5}}}]}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: g}
+spec: {minMember: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: g, annotations: {pod-group-name: g}}
+spec: {containers: [{name: my-model, resources: {requests: {cpu: 4}}}]}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: small}
+spec: {minMember: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: small, annotations: {pod-group-name: small}}
+spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+"""
 
 NOW = "2026-01-31T12:00:00Z"
 # Everything that decides about evictions: budgets, namespaces of a queue, runtimes, delays, clocks, kept room, owners.
@@ -165,7 +198,7 @@ def kept(muster, tmp_path):
 
 @pytest.mark.parametrize("name", ["cycle.json", "cycle.json.gz"])
 @pytest.mark.parametrize("redact", [[], ["--no-redact"]], ids=["redacted", "whole"])
-@pytest.mark.parametrize("source", [SECRETIVE, EXAMPLES], ids=["text", "examples"])
+@pytest.mark.parametrize("source", [SECRETIVE, RULES, EXAMPLES], ids=["text", "rules", "examples"])
 def test_the_same_plan_bit_for_bit(muster, tmp_path, source, redact, name):
     """Every form of the output, and the exit code, are those of `plan` on the original."""
     given = ("-f", source) if isinstance(source, Path) else ("-f", "-")
@@ -212,6 +245,9 @@ def test_what_is_left_out(kept):
         assert word not in text
     for word in ("ssd", "z1", "web", "g-0", "startTime"):
         assert word in text
+    rules = kept(RULES).read_text()
+    for word in ("crimson", "my-model"):
+        assert word not in rules
     whole = kept(SECRETIVE, "--no-redact").read_text()
     assert "alice" in whole
     assert "my-model" in whole

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from muster.api.cluster import Node, Pod, PriorityClass
-from muster.api.kinds import Kind, kind_of, read_object
+from muster.api.kinds import POD, Kind, kind_of, read_object
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue
@@ -237,3 +237,20 @@ def test_who_is_set_aside_on_its_node_still_has_its_part_of_the_queue():
     for one in objects({"queues": {"q": {"limit": 4}}}):
         scheduler.see(one)
     assert [order.pod[1] for order in scheduler.cycle(ns(1)).binds] == ["next"]
+
+
+def test_a_pod_that_is_resized_wakes_those_that_wait(scheduler):
+    """What a running pod holds is what its status says, too; that alone is an event."""
+
+    def shrinks(actual):
+        status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": actual}}}]}
+        spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": 0}}}]}
+        document = {"metadata": {"name": "shrinks", "uid": "s"}, "spec": spec, "status": {"phase": "Running", **status}}
+        return read_object(document, POD)[0]
+
+    assert scheduler.see(shrinks(1))
+    assert not scheduler.see(shrinks(1))
+    assert scheduler.cycle(ns(0)).binds == ()
+    assert scheduler.see(shrinks(0))
+    assert [order.node for order in scheduler.cycle(ns(1)).binds] == ["n"]
+    assert not scheduler.world.pods["default", "shrinks"].pod.status.container_statuses

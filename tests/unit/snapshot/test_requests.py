@@ -6,15 +6,15 @@ from muster.api.cluster import Container, Pod, PodSpec, Resources
 from muster.api.kinds import CORE_KINDS, read_object
 from muster.errors import BadObject
 from muster.snapshot.build import ports_taken
-from muster.snapshot.requests import host_ports_of, request_of, unsupported_fields
+from muster.snapshot.requests import held_request_of, host_ports_of, is_resized, request_of, unsupported_fields
 
 POD = CORE_KINDS[0]
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
 
 
-def pod(spec=None, **metadata) -> Pod:
-    found, problems = read_object({"metadata": metadata, "spec": spec or {}}, POD)
+def pod(spec=None, status=None, **metadata) -> Pod:
+    found, problems = read_object({"metadata": metadata, "spec": spec or {}, "status": status or {}}, POD)
     assert problems == []
     return found
 
@@ -198,3 +198,91 @@ def test_only_init_containers_that_stay_keep_their_ports():
 def test_a_pod_on_the_host_network_takes_its_container_ports():
     spec = pod({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}).spec
     assert host_ports_of(spec) == [("", "TCP", 80)]
+
+
+def named(name="c", **requests):
+    return {"name": name, **container(**requests)}
+
+
+def told(name, allocated=None, actual=None):
+    """The status of a container: what the node agreed to, and what it has."""
+    found = {"name": name, "allocatedResources": allocated or {}}
+    return {**found, "resources": {"requests": actual}} if actual is not None else found
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        pytest.param({"containers": [named(cpu="2")]}, {}, 2000, id="no status: the spec"),
+        pytest.param(
+            {"containers": [named(cpu="1")]},
+            {"containerStatuses": [told("c", {"cpu": "2"}, {"cpu": "4"})]},
+            4000,
+            id="going down: what it has until it has less",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="4")]},
+            {"containerStatuses": [told("c", {"cpu": "2"}, {"cpu": "1"})], "conditions": DEFERRED},
+            4000,
+            id="going up, put off: the room is wanted",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="4")]},
+            {"containerStatuses": [told("c", {"cpu": "2"}, {"cpu": "1"})], "conditions": INFEASIBLE},
+            2000,
+            id="going up, and it will never happen",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="4")]},
+            {"containerStatuses": [told("c", {"cpu": "2"})], "conditions": INFEASIBLE},
+            4000,
+            id="never, and what it has is not known",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="1"), named("d", cpu="1")]},
+            {"containerStatuses": [told("c", {"cpu": "3"}, {}), told("d", {}, {"cpu": "2"})]},
+            5000,
+            id="the most of each container",
+        ),
+        pytest.param(
+            {
+                "containers": [named(cpu="1")],
+                "initContainers": [{**named("s", cpu="1"), "restartPolicy": "Always"}],
+            },
+            {"initContainerStatuses": [told("s", {"cpu": "2"}, {"cpu": "2"})]},
+            3000,
+            id="a sidecar is resized",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="1")], "resources": {"requests": {"cpu": "2"}}},
+            {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "3"}},
+            5000,
+            id="the pod as a whole",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="1")], "resources": {"requests": {"cpu": "9"}}},
+            {
+                "resources": {"requests": {"cpu": "5"}},
+                "allocatedResources": {"cpu": "3"},
+                "conditions": INFEASIBLE,
+            },
+            5000,
+            id="the pod as a whole, and it will never happen",
+        ),
+        pytest.param(
+            {"containers": [named(cpu="1")], "overhead": {"cpu": "1"}},
+            {"containerStatuses": [told("c", {"cpu": "2"}, {"cpu": "2"})]},
+            3000,
+            id="overhead comes on top",
+        ),
+    ],
+)
+def test_a_pod_that_is_resized_holds_the_most(spec, status, expected):
+    """What kube-scheduler counts of a pod that has its node: spec, agreed and actual, per container and resource."""
+    one = pod({**spec, "nodeName": "n"}, status=status)
+    assert held_request_of(one) == {"cpu": expected, "pods": 1}
+    assert is_resized(one) == bool(status)

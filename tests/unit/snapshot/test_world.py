@@ -9,6 +9,7 @@ from msgspec import structs
 
 from muster.api.cluster import (
     Container,
+    ContainerStatus,
     LabelSelector,
     Node,
     NodeSpec,
@@ -301,3 +302,20 @@ def test_what_nobody_plans_with_touches_no_gang():
     assert world.members[world.pods[key].gang][key] is world.pods[key]
     world.apply(structs.replace(before, status=structs.replace(status, nominated_node_name="n")))
     assert world.take_changes()[0] == {world.pods[key].gang}
+
+
+def resized(actual: str) -> Pod:
+    """A running pod that asks for one CPU, and what it has."""
+    status = ContainerStatus(name="c", resources=Resources(requests={"cpu": actual}))
+    spec = PodSpec(node_name="n", containers=[Container(name="c", resources=Resources(requests={"cpu": "1"}))])
+    return Pod(metadata=Metadata(name="p"), spec=spec, status=PodStatus(container_statuses=[status]))
+
+
+def test_what_a_status_says_of_amounts_is_an_event():
+    """A pod of which only the status changes holds what it says then, and is not taken for what it was."""
+    world = World()
+    for actual, cpu in (("4", 4000), ("2", 2000), ("1", 1000), ("lots", 1000), ("3", 3000)):
+        world.apply(resized(actual))
+        assert held(world, "n") == {"cpu": cpu, "pods": 1}
+    world.apply(resized("3"), deleted=True)
+    assert held(world, "n") == {}

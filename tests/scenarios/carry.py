@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroupStatus
+from muster.api.podgroup import PodGroupStatus
 from muster.decisions.status import status_document, status_of
 from muster.plan.outcome import Plan
-from muster.snapshot.arrays import Gang, Kept
-from muster.snapshot.kept import annotation_of
+from muster.snapshot.kept import status_of_kept
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]
@@ -127,16 +127,8 @@ def _statuses(plan: Plan, documents: Documents) -> list[Document]:
             continue
         group = copy.deepcopy(documents["PodGroup", *gang.key])
         before = msgspec.convert(group.get("status", {}), PodGroupStatus)
+        kept = status_of_kept(plan.kept.get(number, ()), gang, plan.snapshot)
+        before = structs.replace(before, kept=kept)
         group["status"] = status_document(status_of(plan, number, before))
-        _keep_room(group, gang, plan.kept.get(number, ()), plan)
         found.append(group)
     return found
-
-
-def _keep_room(group: Document, gang: Gang, kept: tuple[Kept, ...], plan: Plan) -> None:
-    annotations = group["metadata"].setdefault("annotations", {})
-    annotations.pop(KEPT_ROOM_ANNOTATION, None)
-    if kept:
-        annotations[KEPT_ROOM_ANNOTATION] = annotation_of(kept, gang, plan.snapshot)
-    if not annotations:
-        del group["metadata"]["annotations"]

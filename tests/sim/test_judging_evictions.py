@@ -576,10 +576,11 @@ def test_a_pod_without_a_gang_is_not_evicted():
 
 def test_in_one_queue_only_who_has_the_higher_priority_takes_room():
     """SPEC §8; who is only moved keeps room elsewhere."""
-    for annotations, broken in (({}, ["§11.6"]), ({"kai.scheduler/kept-room": "[]"}, [])):
+    entry = {"node": "n-0", "requests": {}, "since": "2026-01-01T01:00:00Z"}
+    for kept, broken in (([], ["§11.6"]), ([entry], [])):
         court = crowded({"minMember": 1, "priorityClassName": "inference", "preemptibility": "preemptible"})
         path = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/v"
-        court.ask("PATCH", path, {"metadata": {"annotations": annotations}})
+        court.ask("PATCH", f"{path}/status", {"status": {"kept": kept}})
         court.passes(10)
         court.nominate(w_0="n-0")
         court.evicts("v-1")

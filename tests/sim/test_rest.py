@@ -183,8 +183,8 @@ def test_nothing_is_reserved_where_nobody_leaves(calm: Calm):
 
 
 def test_room_is_not_kept_for_ever(calm: Calm):
-    kept = '[{"subGroup":"","node":"n-0","requests":{"nvidia.com/gpu":1},"since":"2026-01-01T01:00:00Z"}]'
-    calm.ask("PATCH", f"{GROUPS}/whole", {"metadata": {"annotations": {"kai.scheduler/kept-room": kept}}})
+    entry = {"subGroup": "", "node": "n-0", "requests": {"nvidia.com/gpu": 1}, "since": "2026-01-01T01:00:00Z"}
+    calm.ask("PATCH", f"{GROUPS}/whole/status", {"status": {"kept": [entry]}})
     assert not has(calm.wrong(), "L5", "did not come")
     assert has(calm.wrong(400.0), "L5", "room is kept for pods that did not come")
 

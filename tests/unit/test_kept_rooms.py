@@ -1,7 +1,8 @@
-"""Room that is kept for moved pods stands in the annotation of their gang as long as it is kept, and no longer."""
+"""Room that is kept for moved pods stands in the status of their gang as long as it is kept, and no longer."""
 
-import json
+from types import MappingProxyType
 
+import msgspec
 import pytest
 
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION
@@ -16,13 +17,15 @@ GPU = "nvidia.com/gpu"
 KEY = ("default", "g")
 
 
-def rooms(since, pods=(), second=0, **others):
+def rooms(since, pods=(), second=0, annotations=MappingProxyType({}), **others):
     """What is written about the kept room of a gang of which one pod was moved to n at this second."""
     things = {"nodes": [{"name": "n", "gpus": 2}], "gangs": {"g": {"minMember": 1}} | others, "pods": list(pods)}
     documents = documents_of(things)
     group = next(one for one in documents if one["kind"] == "PodGroup" and one["metadata"]["name"] == "g")
     entry = {"subGroup": "", "node": "n", "requests": {GPU: 1}, "since": at(since)}
-    group["metadata"] |= {"uid": "u", "annotations": {KEPT_ROOM_ANNOTATION: json.dumps([entry])}}
+    group["metadata"] |= {"uid": "u", "annotations": dict(annotations)}
+    if not annotations:
+        group["status"] = {"admittedQueue": "default-queue", "kept": [entry]}
     world = world_of(documents)
     plan, _ = schedule(Builder(world).build(ns(second)))
     return orders_of(plan, world).rooms
@@ -37,13 +40,19 @@ def rooms(since, pods=(), second=0, **others):
 )
 def test_what_is_kept_no_longer_is_taken_away(since, pods):
     """Else it would be kept from others for ever, by whoever reads it next."""
-    assert rooms(since, pods) == (RoomOrder(KEY, "u", ""),)
+    assert rooms(since, pods) == (RoomOrder(KEY, "u", ()),)
 
 
 def test_what_is_kept_stays():
     """Of a pod that was moved and has not come back yet: whatever is written keeps the same room."""
     for order in rooms(-10):
-        assert [(one["node"], one["since"]) for one in json.loads(order.annotation)] == [("n", at(-10))]
+        assert [(one["node"], one["since"]) for one in msgspec.to_builtins(order.kept)] == [("n", at(-10))]
+
+
+def test_the_annotation_of_older_versions_goes():
+    """Its owner can write it, so that it would say what is not so."""
+    made_up = {KEPT_ROOM_ANNOTATION: '[{"subGroup":"","node":"n","requests":{"nvidia.com/gpu":1}}]'}
+    assert rooms(-10, annotations=made_up) == (RoomOrder(KEY, "u", (), KEPT_ROOM_ANNOTATION),)
 
 
 def test_what_was_kept_for_a_pod_that_came_back_is_not_kept_again_when_it_is_evicted_for_somebody_else():
@@ -51,4 +60,4 @@ def test_what_was_kept_for_a_pod_that_came_back_is_not_kept_again_when_it_is_evi
     when it was back, it was told to go again, for ever.
     """
     pods = [{"gang": "g", "name": "back", "on": "n", "age": 5}, *({"gang": "high", "name": f"h{n}"} for n in range(2))]
-    assert rooms(-10, pods, high={"minMember": 2, "priorityClassName": "inference"}) == (RoomOrder(KEY, "u", ""),)
+    assert rooms(-10, pods, high={"minMember": 2, "priorityClassName": "inference"}) == (RoomOrder(KEY, "u", ()),)

@@ -18,8 +18,10 @@ IGNORED_FIELDS = {"parallelism": "parallelism", "completions": "completions", "b
 TOPOLOGY_ANNOTATION = "kai.scheduler/topology"
 # The grouper writes this on every PodGroup that it makes.
 GROUPER_ANNOTATION = "kai.scheduler/top-owner-metadata"
-# Room that is kept for pods of it that were moved.
+# Where kept room stood before it stood in the status. Its owner can write it, so it means nothing now and is removed.
 KEPT_ROOM_ANNOTATION = "kai.scheduler/kept-room"
+# The most moved pods of one gang for which room is kept.
+MAX_KEPT = 1000
 
 SubGroupName = Annotated[
     str,
@@ -204,8 +206,17 @@ class ResourcesStatus(Model, frozen=True, kw_only=True):
     allocated_non_preemptible: Annotated[dict[str, Amount], note("The part of it that may not be evicted.")] = {}
 
 
+class KeptRoom(Model, frozen=True, kw_only=True, omit_defaults=False):
+    """Room on a node for one pod that was moved and is not back yet."""
+
+    sub_group: Annotated[str, note("The leaf; empty for the PodGroup itself.", maxLength=63)] = ""
+    node: Annotated[str, note("Where the room is.", maxLength=253)]
+    requests: Annotated[dict[str, int], note("What the pod asks for, in base units.", maxProperties=64)]
+    since: Annotated[Time, note("When the pod was moved. The room lapses five minutes later.")]
+
+
 class PodGroupStatus(Model, frozen=True, kw_only=True):
-    """What is. `core`, `staleSince` and `startTime` are state: they are read back after a restart."""
+    """What is. State that is read back after a restart: `core`, `staleSince`, `startTime`, `admittedQueue`, `kept`."""
 
     phase: Annotated[str, note("The state in one word.", maxLength=64)] = ""
     conditions: Annotated[
@@ -220,6 +231,8 @@ class PodGroupStatus(Model, frozen=True, kw_only=True):
     pods_summary: Annotated[str, note("Pods placed/minimum/total, as 32/24/32.", maxLength=64)] = ""
     reason: Annotated[str, note("Why the gang waits, in one word.", maxLength=1024)] = ""
     start_time: Annotated[Time | None, note("When the gang's minimum was placed.")] = None
+    admitted_queue: Annotated[str, note("The queue that is charged for the pods that are placed.", maxLength=253)] = ""
+    kept: Annotated[list[KeptRoom], note("Room for pods that were moved.", maxItems=MAX_KEPT)] = []
     sub_groups: Annotated[
         list[SubGroupStatus], note("One entry per node of the tree, the root first.", maxItems=MAX_SUBGROUPS + 1)
     ] = []

@@ -29,7 +29,7 @@ from muster.api.cluster import (
     PriorityClass,
 )
 from muster.api.model import Condition, Metadata
-from muster.api.podgroup import GROUPER_ANNOTATION, KEPT_ROOM_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
+from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
@@ -39,9 +39,7 @@ from muster.snapshot.world import Key, World
 FORMAT, VERSION = "muster-snapshot", 1
 
 # Annotations whose value matters, and those of which only the presence does.
-_ANNOTATIONS = frozenset(
-    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION, KEPT_ROOM_ANNOTATION}
-)
+_ANNOTATIONS = frozenset({POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION})
 _PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
 # The condition that is read back: since when a gang waits, and for what.
 _CONDITION = "Scheduled"
@@ -277,6 +275,8 @@ def _group(group: PodGroup) -> PodGroup:
     """Of the status only what is read back stays."""
     status = PodGroupStatus(
         start_time=group.status.start_time,
+        admitted_queue=group.status.admitted_queue,
+        kept=group.status.kept,
         conditions=[
             structs.replace(one, message="", observed_generation=None)
             for one in group.status.conditions

@@ -7,9 +7,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import structs
+
 from muster.api.cluster import PodCondition
 from muster.api.kinds import POD, POD_GROUP, QUEUE
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.controllers.scheduler import Scheduler
 from muster.decisions.notes import Note
 from muster.decisions.orders import (
@@ -183,7 +185,7 @@ class Teller:
 
     async def _write_in_turn(self, what: What, told: Told) -> None:
         """Two words about one thing never overtake each other."""
-        while what in self._writing:
+        while what in self._writing or _beside(what) in self._writing:
             await self._clock.sleep(_SOON_S)
         self._writing[what] = told.order
         try:
@@ -269,9 +271,11 @@ class Teller:
             case SignalOrder():
                 await self._signal(order, told.decision)
             case RoomOrder():
-                annotations = {KEPT_ROOM_ANNOTATION: order.annotation or None}
-                body = {"metadata": {"uid": order.uid, "annotations": annotations}}
-                self._see(await client.patched(POD_GROUP, *order.gang, body))
+                body = {"metadata": {"uid": order.uid}, "status": {"kept": msgspec.to_builtins(order.kept) or None}}
+                self._see(await client.patched(POD_GROUP, *order.gang, body, subresource="status"))
+                if order.drops:
+                    body = {"metadata": {"uid": order.uid, "annotations": {order.drops: None}}}
+                    self._see(await client.patched(POD_GROUP, *order.gang, body))
 
     def _see(self, found: Any) -> None:
         """What a pod or a gang has now is seen at once: a word is on its way, or has been seen."""
@@ -279,8 +283,15 @@ class Teller:
             self._scheduler.see(found)
 
     async def _tell_gang(self, order: StatusOrder) -> None:
-        """The whole status; of a gang that nobody can read only that it is so, and what was known of it stays."""
-        document = status_document(order.status)
+        """The whole status; of a gang that nobody can read only that it is so, and what was known of it stays.
+
+        Kept room is written by itself, and may have changed since this status was found.
+        """
+        known = self._scheduler.world.groups.get(order.gang)
+        same = known is not None and known.metadata.uid == order.uid
+        document = status_document(
+            structs.replace(order.status, kept=known.status.kept) if known and same else order.status
+        )
         if order.status.phase == INVALID:
             said = {name: document.get(name) or None for name in _SAID_OF_INVALID}
             body = {"metadata": {"uid": order.uid}, "status": said}
@@ -332,6 +343,11 @@ def _joined(before: Order, order: Order) -> Order:
 def gang_regarding(gang: Key, uid: str) -> Regarding:
     """A PodGroup, as events name it."""
     return Regarding(POD_GROUP.api_version, POD_GROUP.name, *gang, uid)
+
+
+def _beside(what: What) -> What | None:
+    """What is written to the same status: a whole status must not take back the kept room that is being written."""
+    return {"status": ("room", what[1]), "room": ("status", what[1])}.get(what[0])
 
 
 def _named(orders: Orders) -> Iterator[tuple[What, Order]]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroupStatus
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, KeptRoom, PodGroupStatus
 from muster.api.queue import QueueStatus
 from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
@@ -22,7 +22,7 @@ from muster.decisions.signals import ACCEPTED, NO_WORDS, Signal, Words, signal, 
 from muster.decisions.status import fitting, status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
-from muster.snapshot.kept import annotation_of
+from muster.snapshot.kept import status_of_kept
 from muster.snapshot.world import Key, State, World
 
 # The `schedulingBackoff` of those who want to be told after one failure.
@@ -87,11 +87,14 @@ class SignalOrder(NamedTuple):
 
 
 class RoomOrder(NamedTuple):
-    """The annotation with the room that is kept for moved pods of a gang; empty: none any more."""
+    """The room that is kept for moved pods of a gang; empty: none any more. `drops` is an annotation of older versions
+    that goes: its owner can write it.
+    """
 
     gang: Key
     uid: str
-    annotation: str
+    kept: tuple[KeptRoom, ...]
+    drops: str = ""
 
 
 class Orders(NamedTuple):
@@ -250,7 +253,8 @@ def _statuses(
         backs_off = group.spec.scheduling_backoff == _ONCE
         status = status_of(plan, number, group.status, group.metadata.generation or None, backs_off=backs_off)
         if len(status.sub_groups) > _MANY_ROWS:
-            status = fitting(status, _LARGEST_OBJECT - 2 * len(msgspec.json.encode(group.spec)))
+            other = 2 * len(msgspec.json.encode(group.spec)) + len(msgspec.json.encode(status.kept))
+            status = fitting(status, _LARGEST_OBJECT - other)
         if status == group.status:
             ordered.pop(gang.key, None)
             continue
@@ -317,7 +321,7 @@ def _rooms(plan: Plan, moving: Collection[Key], world: World) -> Iterator[RoomOr
     for number in sorted({*plan.kept, *over}):
         gang, kept = gangs[number], plan.kept.get(number, ())
         group = world.groups[gang.key]
-        written = group.metadata.annotations.get(KEPT_ROOM_ANNOTATION, "")
-        wanted = annotation_of(kept, gang, plan.snapshot) if kept else ""
-        if written != wanted:
-            yield RoomOrder(gang.key, group.metadata.uid, wanted)
+        wanted = status_of_kept(kept, gang, plan.snapshot)
+        drops = KEPT_ROOM_ANNOTATION if KEPT_ROOM_ANNOTATION in group.metadata.annotations else ""
+        if wanted != group.status.kept or drops:
+            yield RoomOrder(gang.key, group.metadata.uid, tuple(wanted), drops)

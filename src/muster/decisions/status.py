@@ -1,6 +1,7 @@
 """What the status of a PodGroup says after a cycle (SPEC §2): per tree node, as conditions, and in one word.
 
-Core, staleSince and startTime are state that the next process reads back; everything else can be told again.
+Core, staleSince, startTime, admittedQueue and kept are state that the next process reads back; everything else can be
+told again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,10 +46,13 @@ def status_of(
         conditions=[since(one, before.conditions, now) for one in conditions],
         reason="" if outcome.satisfied else _foremost_code(outcome),
         start_time=_start_time(outcome, before, now),
+        admitted_queue=_admitted_queue(gang, outcome, before),
     )
     if invalid:
-        kept = structs.replace(found, reason=INVALID, start_time=before.start_time)
-        return structs.replace(kept, ready="", pods_summary="", resources_status=ResourcesStatus())
+        stays = structs.replace(
+            found, reason=INVALID, start_time=before.start_time, admitted_queue=before.admitted_queue
+        )
+        return structs.replace(stays, ready="", pods_summary="", resources_status=ResourcesStatus())
     rows = _rows(gang, outcome, snapshot)
     return structs.replace(
         found,
@@ -115,6 +119,11 @@ def _start_time(outcome: Outcome, before: PodGroupStatus, now: datetime) -> date
     if outcome.satisfied:
         return before.start_time or now
     return before.start_time if outcome.rows[0].placed else None
+
+
+def _admitted_queue(gang: Gang, outcome: Outcome, before: PodGroupStatus) -> str:
+    """The queue that is charged for what is placed. It stays while room is kept for pods that were moved."""
+    return gang.queue if outcome.rows[0].placed or before.kept else ""
 
 
 def _ready(gang: Gang, outcome: Outcome) -> str:

@@ -12,7 +12,6 @@ from muster.sim.binds import LATER, MOST_TRIES, UNDER_WAY_S, Binds, is_refused
 from muster.sim.books import Books, summed
 from muster.sim.facts import (
     FIRM,
-    KEPT_ROOM,
     PLACED,
     SEMI,
     WAITING,
@@ -343,7 +342,7 @@ class Evictions:
             if (
                 other is None
                 or other.queue != group.queue
-                or KEPT_ROOM in other.annotations
+                or other.kept
                 or priority_of(other, classes) < priority_of(group, classes)
             ):
                 return ""

@@ -4,7 +4,6 @@ What a scenario expects of one cycle is here expected of the state that a cluste
 plain documents, so that it does not matter whether it comes from a real control plane, the demo or the simulation.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.embedded.store import DELETED, Change
 from muster.plan.outcome import Code, Verdict
 from muster.sim.scenario import (
@@ -306,8 +304,7 @@ def gang_of(pod: Document) -> Key:
 
 def _kept(group: Document) -> list[str]:
     """The nodes on which room is kept for pods of a gang that were moved."""
-    written = (group["metadata"].get("annotations") or {}).get(KEPT_ROOM_ANNOTATION)
-    return [one["node"] for one in json.loads(written)] if written else []
+    return [one["node"] for one in (group.get("status") or {}).get("kept") or ()]
 
 
 def _labels(document: Document) -> dict[str, str]:

@@ -24,7 +24,7 @@ Amounts = Mapping[str, int]
 
 SCHEDULERS = ("kai-scheduler",)
 GANG, SUBGROUP, SKIP = "pod-group-name", "kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"
-KEPT_ROOM, ALLOWED = "kai.scheduler/kept-room", "kai.scheduler/allowed-namespaces"
+ALLOWED = "kai.scheduler/allowed-namespaces"
 DEFAULT_QUEUE = "default-queue"
 WAITING, GATED, PLACED, LEAVING, SUCCEEDED, FAILED = "waiting", "gated", "placed", "leaving", "succeeded", "failed"
 PREEMPTIBLE, FIRM, SEMI = "preemptible", "non-preemptible", "semi-preemptible"
@@ -101,6 +101,11 @@ class Group(NamedTuple):
     def queue(self) -> str:
         """The queue that it is charged to."""
         return str(self.spec.get("queue") or DEFAULT_QUEUE)
+
+    @property
+    def kept(self) -> list[Document]:
+        """The room that is kept for pods of it that were moved."""
+        return list(self.status.get("kept") or ())
 
     @property
     def grace_s(self) -> float:

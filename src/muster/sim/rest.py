@@ -20,7 +20,7 @@ from muster.embedded.server import Server
 from muster.embedded.store import Key as StoreKey
 from muster.kube.resources import Unread, read_or_tell
 from muster.sim.books import QUEUES
-from muster.sim.facts import GANG, KEPT_ROOM, LEAVING, SKIP, WAITING, Group, Key, Member
+from muster.sim.facts import GANG, LEAVING, SKIP, WAITING, Group, Key, Member
 from muster.sim.judging import Judge
 from muster.sim.objects import BEGIN
 from muster.sim.recount import queues_told_wrongly, told_wrongly
@@ -143,14 +143,14 @@ class _Rest:
             known = books.holders.get(pod.nominated)
             if known is None or not any(one.state == LEAVING for one in known.now.values()):
                 yield f"pod {pod.key[1]} is nominated to {pod.nominated}, where nobody leaves"
-        if KEPT_ROOM in group.annotations and self._now_s - self._written_s(group, KEPT_ROOM) > LAPSE_S:
-            yield f"room is kept for pods that did not come: {group.annotations[KEPT_ROOM]}"
+        if group.kept and self._now_s - self._kept_s(group) > LAPSE_S:
+            yield f"room is kept for pods that did not come: {group.kept}"
 
-    def _written_s(self, group: Group, annotation: str) -> float:
-        """Since when an annotation stands there as it does."""
+    def _kept_s(self, group: Group) -> float:
+        """Since when kept room stands there as it does."""
         for moment in self._books.turns(group.key, 0.0, self._now_s):
             before = self._books.group(group.key, moment)
-            if before is None or before.annotations.get(annotation) != group.annotations[annotation]:
+            if before is None or before.kept != group.kept:
                 return moment
         return 0.0
 
@@ -217,7 +217,7 @@ class _Rest:
             where = f"to {nomination.node}" if nomination.node else "no more"
             yield "L5", f"pod {'/'.join(nomination.pod)}: a fresh scheduler nominates it {where}"
         for room in orders.rooms:
-            yield "L5", f"gang {'/'.join(room.gang)}: a fresh scheduler keeps other room: {room.annotation or 'none'}"
+            yield "L5", f"gang {'/'.join(room.gang)}: a fresh scheduler keeps other room: {list(room.kept) or 'none'}"
 
     def _backs_off(self, gang: Key) -> bool:
         """Whether a gang rests after refused binds, up to five minutes: a fresh scheduler can't know that."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from muster.api.cluster import BUILT_IN_PRIORITIES, SUBGROUP_LABEL, PriorityClass
 from muster.api.duration import parse_ns
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION, NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
+from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
@@ -94,9 +94,9 @@ def gang_of(
     for facts in oldest_first:
         pods.add(facts)
     kept: tuple[Kept, ...] = ()
-    if KEPT_ROOM_ANNOTATION in group.metadata.annotations:
+    if group.status.kept:
         claimed, kept = keeping_of(
-            group.metadata, tree, oldest_first, around.node_row, around.allocatable, around.plain_shape
+            group.status, tree, oldest_first, around.node_row, around.allocatable, around.plain_shape
         )
         pods.nominate(claimed)
     created_ns = since_epoch_ns(group.metadata.creation_timestamp)

@@ -1,40 +1,26 @@
-"""Room that is kept for pods which were moved: it stands in an annotation of their PodGroup until they come back.
+"""Room that is kept for pods which were moved: it stands in the status of their PodGroup until they come back.
 
-The annotation is a JSON list of `{"subGroup", "node", "requests": {resource: base units}, "since"}`. Anybody who may
-edit a PodGroup can write one, so that an entry that does not make sense is passed over and their number is bounded.
+Only the scheduler may write a status. An entry that the scheduler could not have written is passed over all the same:
+a gang of which no pod was placed has moved none, a node can't hold more than it has, and their number is bounded.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-import msgspec
-
 from muster.api.cluster import SUBGROUP_LABEL
-from muster.api.model import Metadata, Model, Time
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION
+from muster.api.podgroup import MAX_KEPT, KeptRoom, PodGroupStatus
 from muster.api.tree import NONE, Tree
 from muster.snapshot.arrays import Gang, Kept, Snapshot
 from muster.snapshot.requests import HOST_PORT, PODS, Request
 from muster.snapshot.times import since_epoch_ns
 from muster.snapshot.world import PodFacts, State
 
-MOST_ENTRIES = 1000
-_MOST_CHARACTERS = 256 * 1024
 _MOST_RESOURCES = 64
 # Different requests of one gang: each is a shape more in every snapshot.
 _MOST_REQUESTS = 32
 _SECOND_NS = 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Entry(Model, frozen=True, kw_only=True, omit_defaults=False):
-    """One pod's room as it is written down."""
-
-    sub_group: str = ""
-    node: str
-    requests: dict[str, int]
-    since: Time
 
 
 class Keeping(NamedTuple):
@@ -48,26 +34,13 @@ NOTHING_KEPT = Keeping({}, ())
 _Claim = tuple[int, tuple[tuple[str, int], ...]]
 
 
-def entries_of(metadata: Metadata) -> list[Entry]:
-    """The entries that can be read."""
-    text = metadata.annotations.get(KEPT_ROOM_ANNOTATION, "")
-    if not 0 < len(text) <= _MOST_CHARACTERS:
-        return []
-    try:
-        found = msgspec.json.decode(text, type=list[msgspec.Raw])
-    except (ValueError, RecursionError):
-        return []
-    entries = []
-    for raw in found[:MOST_ENTRIES]:
-        try:
-            entries.append(msgspec.json.decode(raw, type=Entry))
-        except (ValueError, RecursionError):
-            continue
-    return entries
+def entries_of(status: PodGroupStatus) -> Sequence[KeptRoom]:
+    """The entries that the scheduler could have written: none for a gang that was never admitted to a queue."""
+    return status.kept[:MAX_KEPT] if status.admitted_queue else ()
 
 
 def keeping_of(
-    metadata: Metadata,
+    status: PodGroupStatus,
     tree: Tree,
     members: Sequence[PodFacts],
     node_row: Mapping[str, int],
@@ -79,7 +52,7 @@ def keeping_of(
     Room that a pod already has, or was promised, is not kept any more. What is left goes to waiting pods of the same
     leaf that ask for just as much; the rest stays.
     """
-    entries = entries_of(metadata)
+    entries = entries_of(status)
     if not entries:
         return NOTHING_KEPT
     left: dict[_Claim, list[Kept]] = {}
@@ -127,18 +100,17 @@ def _made_ns(facts: PodFacts) -> int:
     return since_epoch_ns(facts.pod.metadata.creation_timestamp)
 
 
-def annotation_of(kept: Iterable[Kept], gang: Gang, snapshot: Snapshot) -> str:
-    """The annotation that says so; empty when nothing is kept."""
-    entries = [
-        Entry(
+def status_of_kept(kept: Iterable[Kept], gang: Gang, snapshot: Snapshot) -> list[KeptRoom]:
+    """The kept room of a gang as its status says it."""
+    return [
+        KeptRoom(
             sub_group=gang.tree.nodes[one.leaf].name,
             node=snapshot.nodes[one.node],
             requests=_requests(snapshot, one.shape),
             since=_EPOCH + timedelta(microseconds=one.since_ns // 1000),
         )
         for one in kept
-    ]
-    return msgspec.json.encode(entries).decode() if entries else ""
+    ][:MAX_KEPT]
 
 
 def _requests(snapshot: Snapshot, shape: int) -> Request:

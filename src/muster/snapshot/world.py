@@ -109,7 +109,8 @@ class World:
         # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
         self.left_alone: set[Key] = set()
         self.unread: set[Key] = set()
-        # PodGroups that have room kept for moved pods, and waiting pods that have room reserved.
+        # PodGroups that have room kept for moved pods, or say so where it is not believed, and waiting pods that have
+        # room reserved.
         self.keeping: set[Key] = set()
         self.nominated: set[Key] = set()
         # Pods that hold ports of their node.
@@ -204,7 +205,7 @@ class World:
         _keep(self.groups, key, group, deleted)
         _keep(self.invalid, key, error, deleted or not error)
         self.keeping.discard(key)
-        if not deleted and KEPT_ROOM_ANNOTATION in group.metadata.annotations:
+        if not deleted and (group.status.kept or KEPT_ROOM_ANNOTATION in group.metadata.annotations):
             self.keeping.add(key)
         if turned and self.listener is not None:
             self.listener.group_changed(key, there=not deleted)

@@ -125,9 +125,9 @@ STORY = [
         (
             "moved",
             "minMember: 1, preemptibility: preemptible",
-            'kai.scheduler/kept-room: \'[{"subGroup":"","node":"b","requests":{"nvidia.com/gpu":1},'
-            '"since":"2026-01-31T11:59:00Z"}]\'',
             "",
+            'admittedQueue: default-queue, kept: [{"subGroup":"","node":"b","requests":{"nvidia.com/gpu":1},'
+            '"since":"2026-01-31T11:59:00Z"}]',
         ),
         0,
         "",

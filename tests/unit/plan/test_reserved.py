@@ -1,10 +1,7 @@
 """Room that is set aside (SPEC §5.7, §8): for whom it is open, for how long, and that it is given back as it was."""
 
-import json
-
 import pytest
 
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION
 from muster.plan.attempt import Engine
 from muster.plan.cycle import schedule
 from muster.plan.layout import BINPACK
@@ -41,7 +38,7 @@ def reserving(*parts, since=-60, nominated="n", kept=None, now=0):
                 one["status"] = {"conditions": [{**condition, "lastTransitionTime": at(since)}]}
             if kept is not None:
                 entry = {"subGroup": "", "node": "n", "requests": {GPU: 2}, "since": kept}
-                one["metadata"]["annotations"] = {KEPT_ROOM_ANNOTATION: json.dumps([entry])}
+                one["status"] = {"admittedQueue": "q", "kept": [entry]}
     return build(world_of(documents), ns(now))
 
 
@@ -185,7 +182,7 @@ def test_room_that_is_open_is_not_given_back_twice():
 
 
 def test_kept_room_for_which_a_queue_has_no_place_is_nobodys():
-    """Somebody who writes the annotation takes no more than the queue may have."""
+    """The status takes no more than the queue may have."""
     snapshot = reserving(nominated="", kept=at(-10))
     asked = []
     reserved = Reserved(snapshot, lambda number, shape: asked.append((number, shape)))
@@ -212,7 +209,7 @@ def planned_with(entries, *parts):
     entry = {"subGroup": "", "node": "n", "requests": {GPU: 1}, "since": at(-10)}
     for one in documents:
         if one["kind"] == "PodGroup" and one["metadata"]["name"] == "m":
-            one["metadata"]["annotations"] = {KEPT_ROOM_ANNOTATION: json.dumps([entry] * entries)}
+            one["status"] = {"admittedQueue": "q", "kept": [entry] * entries}
     plan, _ = schedule(build(world_of(documents), ns(0)))
     bound = {plan.snapshot.gangs[one.gang].key[1] for one in plan.placements}
     return bound, {name: one.allocated[2] for name, one in zip(plan.snapshot.queues.names, plan.queues, strict=True)}
@@ -230,7 +227,7 @@ def test_a_moved_gang_keeps_its_place_under_the_limit(back):
 
 
 def test_kept_room_takes_no_more_than_the_queue_may_have():
-    """Whoever invents an annotation does not fill the queue above for others."""
+    """A status that is wrong does not fill the queue above for others."""
     queues = {
         "p": {"limit": 4, "quota": 0},
         "a": {"parent": "p", "limit": 1, "quota": 0},

@@ -8,8 +8,8 @@ import json
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TextIO
 
@@ -252,14 +252,39 @@ class Log:
         logger.addHandler(_Handler(self))
         return logger
 
-    def _write(self, level: int, message: str, fields: Mapping[str, Any]) -> None:
+    @contextmanager
+    def as_only(self) -> Iterator[None]:
+        """Until the end of the block every logger of the standard library writes here: asyncio's, those of libraries,
+        and warnings. There is one log: no part of the process writes past its form and its limits.
+        """
+        known = [one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)]
+        before = [(one, one.handlers, one.propagate) for one in known]
+        root = logging.root.handlers, logging.root.level
+        for one in known:
+            one.handlers, one.propagate = [], True
+        logging.root.handlers = [_Handler(self)]
+        logging.root.setLevel(_STANDARD[self._least])
+        logging.captureWarnings(True)
+        try:
+            yield
+        finally:
+            logging.captureWarnings(False)
+            logging.root.handlers = root[0]
+            logging.root.setLevel(root[1])
+            for one, handlers, propagate in before:
+                one.handlers, one.propagate = handlers, propagate
+
+    def _write(self, level: int, message: str, fields: Mapping[str, Any], alike: str = "") -> None:
+        """One line. Lines with the same `alike` are limited together, at every level; without, warnings and errors
+        with the same message.
+        """
         if self._count is not None:
             self._count(LEVELS[level])
         if level < self._least or self._stream is None:
             return
         now = self._now()
-        if level >= _LIMITED:
-            may, unwritten = self._flood.passes(message, now)
+        if level >= _LIMITED or alike:
+            may, unwritten = self._flood.passes(alike or message, now)
             if not may:
                 return
             fields = {**fields, "unwritten": unwritten} if unwritten else fields
@@ -293,7 +318,10 @@ class _Flood:
 
 
 class _Handler(logging.Handler):
-    """Lines of the standard library's loggers, as lines of ours."""
+    """Lines of the standard library's loggers, as lines of ours.
+
+    Libraries put what differs into the message, so lines are alike that come from one place with one kind of error.
+    """
 
     def __init__(self, log: Log) -> None:
         super().__init__()
@@ -305,10 +333,12 @@ class _Handler(logging.Handler):
         except Exception:
             message = str(record.msg)
         fields: dict[str, Any] = {"logger": record.name}
+        kind = ""
         if record.exc_info and record.exc_info[0]:
-            fields["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
+            kind = record.exc_info[0].__name__
+            fields["error"] = f"{kind}: {record.exc_info[1]}"
         level = 3 if record.levelno >= logging.ERROR else max(0, min(2, record.levelno // 10 - 1))
-        self._log._write(level, message, fields)
+        self._log._write(level, message, fields, f"{record.pathname}:{record.lineno} {kind}")
 
 
 def _for_machines(time: datetime, level: str, message: str, fields: Mapping[str, Any]) -> str:

@@ -143,8 +143,8 @@ def test_the_chart_is_what_the_documents_say_now():
         pytest.param({"serviceMonitor": True}, Wishes(service_monitor=True), id="service monitor"),
         pytest.param({"page": True}, Wishes(page="on"), id="page"),
         pytest.param(
-            {"budget": False, "guard": False, "userRoles": False, "defaultQueue": False},
-            Wishes(without=frozenset({"budget", "guard", "user-roles", "queue"})),
+            {"budget": False, "guard": False, "userRoles": False, "defaultQueue": False, "networkPolicy": False},
+            Wishes(without=frozenset({"budget", "guard", "user-roles", "queue", "network-policy"})),
             id="less",
         ),
         pytest.param(

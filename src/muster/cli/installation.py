@@ -40,12 +40,14 @@ WEBHOOK_PORT = 9443
 HTTP_PORT = 8080
 PAGE_SERVICE = "muster-page"
 PAGE_PORT = 8420
+# The label of namespaces that may read health and metrics.
+METRICS_LABEL = {"muster.dev/metrics": "allowed"}
 CONFIG_FOLDER = "/etc/muster"
 CONFIG_FILE = "muster.yaml"
 CERTIFICATE_FOLDER = "/var/run/muster/webhook"
 
 # What can be left out.
-PARTS = ("namespace", "crds", "rbac", "guard", "user-roles", "budget", "queue", "webhook")
+PARTS = ("namespace", "crds", "rbac", "guard", "user-roles", "budget", "network-policy", "queue", "webhook")
 
 _USER = 65532
 _SELECTOR = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "scheduler"}
@@ -104,6 +106,7 @@ def _pieces(wishes: Wishes) -> Iterator[Piece]:
             yield Piece("page", _labelled(document))
     yield Piece("", _labelled(_deployment(wishes)))
     yield Piece("budget", _labelled(_budget(wishes)))
+    yield Piece("network-policy", _labelled(_network_policy(wishes)))
     if wishes.service_monitor:
         yield Piece("", _labelled(_service_monitor(wishes)))
     yield Piece("queue", _labelled(_queue(wishes)))
@@ -263,6 +266,23 @@ def _budget(wishes: Wishes) -> Document:
     # Not minAvailable: with one replica that would stop every drain for good.
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": _SELECTOR}}
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _named(wishes), "spec": spec}
+
+
+def _network_policy(wishes: Wishes) -> Document:
+    """Health and metrics for the namespace of muster and those that are labelled; probes come from the node, which
+    Kubernetes always lets in. The webhook and the page are for all: where an API server calls from is not known, and
+    the page asks its readers for a token.
+    """
+    scraping = [{"podSelector": {}}, {"namespaceSelector": {"matchLabels": METRICS_LABEL}}]
+    ports = [[{"protocol": "TCP", "port": number}] for number in (HTTP_PORT, WEBHOOK_PORT, PAGE_PORT)]
+    ingress = [{"from": scraping, "ports": ports[0]}, {"ports": ports[1] + ports[2]}]
+    spec = {"podSelector": {"matchLabels": _SELECTOR}, "policyTypes": ["Ingress"], "ingress": ingress}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _named(wishes),
+        "spec": spec,
+    }
 
 
 def _service_monitor(wishes: Wishes) -> Document:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from muster.api.validation.context import Settings
 from muster.cli.asking import Asking
@@ -32,7 +32,9 @@ async def look_on(server: Server, config: Config, where: Where, greet: Callable[
     log = Log(sys.stderr, level="error")
     stop = asyncio.Event()
     obey_signals(stop)
-    async with Client(connection) as client:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(log.as_only())
+        client = await stack.enter_async_context(Client(connection))
         client.guard = _never
         setup = setup_of(config)
         scheduler = Scheduler(

@@ -169,6 +169,7 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
     stop = asyncio.Event()
     _obey_signals(stop, log)
     async with AsyncExitStack() as stack:
+        stack.enter_context(log.as_only())
         place = await stack.enter_async_context(opens(log, metrics))
         observed = Observed(place.client, config, options.lease_namespace, log=log, metrics=metrics)
         process = observed.process

@@ -15,7 +15,7 @@ from muster.config import Config
 from muster.errors import UsageError
 from muster.kube.client import Client
 from muster.serve.health import Check
-from muster.serve.server import listening, status_app, webhook_app
+from muster.serve.server import FEW, listening, status_app, webhook_app
 from muster.serve.webhook.answers import Webhook, admission_context
 from muster.serve.webhook.certificates import FromFiles, SelfSigned, Served, keep_fresh, service_names
 from muster.serve.webhook.publishing import Publisher
@@ -56,7 +56,7 @@ class Serving(NamedTuple):
     async def status(self, stack: AsyncExitStack, address: Address, alive: list[Check], ready: list[Check]) -> None:
         """`/livez`, `/readyz` and `/metrics`, until the stack unwinds."""
         app = status_app(self.metrics, alive=alive, ready=ready)
-        await stack.enter_async_context(listening(app, *address, self.log))
+        await stack.enter_async_context(listening(app, *address, self.log, limits=FEW))
 
     async def webhook(self, stack: AsyncExitStack, address: Address, namespace: str) -> Answering:
         """The webhook, until the stack unwinds.

@@ -136,9 +136,10 @@ def _is_interface(found: object) -> bool:
 async def _serve(showing: Showing, where: Where, opens: bool) -> None:
     stop = asyncio.Event()
     obey_signals(stop)
-    async with showing.served(where) as address:
-        _greet(address, opens)
-        await stop.wait()
+    with Log(sys.stderr, level="warning").as_only():
+        async with showing.served(where) as address:
+            _greet(address, opens)
+            await stop.wait()
 
 
 def obey_signals(stop: asyncio.Event) -> None:

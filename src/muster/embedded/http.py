@@ -7,10 +7,12 @@ import secrets
 import ssl
 import tempfile
 import traceback
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from aiohttp import web
 
+from muster.accepting import Door, Limits, accepting
 from muster.embedded.exchange import Answer, Request, Said, answer, asked_for, bad_request, failure
 from muster.embedded.identity import LOOPBACK, Authority, Pair, certified, kubeconfig, write
 from muster.embedded.reading import Watch
@@ -23,6 +25,8 @@ WATCH_S, BOOKMARK_S = 1800.0, 60.0
 # How much longer a client may take to read the rest, and how many events it is sent at once.
 SLOW_S, MOST_EVENTS = 30.0, 100
 MOST_WATCHES = 1000
+# All clients are on this machine. A watch and its client's end are two file descriptors, often of this very process.
+LIMITS = Limits(most=2 * MOST_WATCHES, most_of_one=2 * MOST_WATCHES, patience_s=30.0, idle_s=3600.0, share=0.4)
 # How long a line of a request may be, such as a path with a long selector; a real server takes more still.
 MOST_LINE_BYTES = 64 * 1024
 
@@ -49,6 +53,7 @@ class Serving:
         self._most_watches = most_watches
         self._watches: list[tuple[Watch, asyncio.Event]] = []
         self._runner: web.AppRunner | None = None
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Serving":
         await self.start()
@@ -72,10 +77,11 @@ class Serving:
             max_line_size=MOST_LINE_BYTES,
             max_field_size=MOST_LINE_BYTES,
         )
+        door = Door(LIMITS, self._log, _tls(self.authority))
+        app.middlewares.append(door.heard)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, self._port, ssl_context=_tls(self.authority))
-        await site.start()
-        port = self._runner.addresses[0][1]
+        assert self._runner.server is not None
+        port = await self._stack.enter_async_context(accepting(door, LOOPBACK, self._port, self._runner.server))
         self.url = f"https://{LOOPBACK}:{port}"
         self.server.address = f"{LOOPBACK}:{port}"
 
@@ -84,6 +90,7 @@ class Serving:
         for watch, woken in self._watches:
             watch.close()
             woken.set()
+        await self._stack.aclose()
         if self._runner is not None:
             await self._runner.cleanup()
         self._runner = None

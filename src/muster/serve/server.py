@@ -4,12 +4,11 @@ import asyncio
 import errno
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
+from muster.accepting import Door, Limits, accepting
 from muster.errors import UsageError
 from muster.serve.health import Check, health_handler
 from muster.serve.metrics import metrics_handler
@@ -17,9 +16,8 @@ from muster.serve.webhook.answers import MAX_BODY_BYTES, Webhook
 from muster.telemetry import Log, Metrics
 
 WEBHOOK_PATH = "/validate"
-# Who opens a connection and says nothing, or keeps one for nothing, is let go after so long.
-PATIENCE_S, IDLE_S = 15.0, 120.0
-MOST_CONNECTIONS = 512
+# Connections of any port of ours; health and metrics have few callers.
+LIMITS, FEW = Limits(), Limits(most=128, most_of_one=64, patience_s=5.0, idle_s=75.0)
 SHUTDOWN_S, FAREWELL_S = 5.0, 0.05
 
 
@@ -44,44 +42,6 @@ def status_app(metrics: Metrics, alive: Sequence[Check] = (), ready: Sequence[Ch
     return app
 
 
-class _Door:
-    """Lets so many connections in, and shows those out that say nothing: each costs the process a file descriptor."""
-
-    def __init__(self, most: int, patience_s: float) -> None:
-        self._most, self._patience_s = most, patience_s
-        # Those that said nothing yet, each with its alarm.
-        self._silent: dict[object, asyncio.TimerHandle] = {}
-
-    def enter(self, server: web.Server) -> asyncio.BaseProtocol:
-        """A new connection."""
-        if len(server.connections) >= self._most:
-            return _Refuse()
-        protocol = server()
-        alarm = asyncio.get_running_loop().call_later(self._patience_s, self._show_out, protocol)
-        self._silent[protocol] = alarm
-        return protocol
-
-    def _show_out(self, protocol: web.RequestHandler) -> None:
-        del self._silent[protocol]
-        if protocol.transport is not None:
-            protocol.transport.abort()
-
-    @web.middleware
-    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """A connection on which a request came may stay."""
-        alarm = self._silent.pop(request.protocol, None)
-        if alarm is not None:
-            alarm.cancel()
-        return await handler(request)
-
-
-class _Refuse(asyncio.Protocol):
-    """One connection too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
-
-
 @asynccontextmanager
 async def listening(
     app: web.Application,
@@ -90,8 +50,7 @@ async def listening(
     log: Log,
     tls: ssl.SSLContext | None = None,
     *,
-    most_connections: int = MOST_CONNECTIONS,
-    patience_s: float = PATIENCE_S,
+    limits: Limits = LIMITS,
 ) -> AsyncIterator[int]:
     """Serves until the end of the block, then lets what is under way finish. Gives the port: 0 asks for any.
 
@@ -103,35 +62,24 @@ async def listening(
         access_log=None,
         logger=log.as_logger("aiohttp.server"),
         handle_signals=False,
-        keepalive_timeout=IDLE_S,
+        keepalive_timeout=limits.idle_s,
         lingering_time=2.0,
         auto_decompress=False,
         shutdown_timeout=SHUTDOWN_S,
     )
-    door = _Door(most_connections, patience_s)
-    app.middlewares.append(door.heard)
+    door = Door(limits, log, tls, SHUTDOWN_S)
+    app.middlewares.insert(0, door.heard)
     await runner.setup()
     assert runner.server is not None
-    handshake_s, farewell_s = (patience_s, SHUTDOWN_S) if tls else (None, None)
-    enter = partial(door.enter, runner.server)
     try:
-        try:
-            server = await asyncio.get_running_loop().create_server(
-                enter,
-                host or None,
-                port,
-                ssl=tls,
-                ssl_handshake_timeout=handshake_s,
-                ssl_shutdown_timeout=farewell_s,
-            )
-        except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            words = "somebody else listens there" if taken else error.strerror or str(error)
-            raise UsageError(f"can't listen on {host}:{port}: {words}", "choose another port or address") from None
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            server.close()
+        async with AsyncExitStack() as stack:
+            try:
+                number = await stack.enter_async_context(accepting(door, host, port, runner.server))
+            except OSError as error:
+                taken = error.errno == errno.EADDRINUSE
+                words = "somebody else listens there" if taken else error.strerror or str(error)
+                raise UsageError(f"can't listen on {host}:{port}: {words}", "choose another port or address") from None
+            yield number
     finally:
         # A TLS connection would wait for the other side's farewell longer than anybody waits for this process.
         open_still = [one.transport for one in runner.server.connections if one.transport]

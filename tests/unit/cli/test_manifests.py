@@ -167,10 +167,28 @@ def test_each_part_can_be_left_out(part):
         "guard": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
         "user-roles": {"ClusterRole"},
         "budget": {"PodDisruptionBudget"},
+        "network-policy": {"NetworkPolicy"},
         "queue": {"Queue"},
         "webhook": {"ClusterRole", "ClusterRoleBinding", "Service", "ValidatingWebhookConfiguration"},
     }
     assert {item["kind"] for item in gone} == expected[part]
+
+
+def test_the_network_policy_is_about_each_port_that_the_pods_open():
+    """Health and metrics for some; the webhook for all, because nobody knows where an API server calls from."""
+    (policy,) = [one for one in documents() if one["kind"] == "NetworkPolicy"]
+    (deployment,) = [one for one in documents() if one["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (some, rest) = policy["spec"]["ingress"]
+    named = {one["name"]: one["containerPort"] for one in pod["spec"]["containers"][0]["ports"]}
+    assert [one["port"] for one in some["ports"]] == [named["http"]]
+    assert some["from"] == [
+        {"podSelector": {}},
+        {"namespaceSelector": {"matchLabels": {"muster.dev/metrics": "allowed"}}},
+    ]
+    assert "from" not in rest
+    assert {one["port"] for one in rest["ports"]} == {named["webhook"], 8420}
 
 
 def test_without_the_webhook_nothing_of_it_is_left():

@@ -17,7 +17,7 @@ from muster.config import Config
 from muster.errors import Call, Unreachable
 from muster.plan.cycle import schedule
 from muster.serve.page import streams as streaming
-from muster.serve.page.app import MAX_BODY_BYTES, Page, Shown
+from muster.serve.page.app import MAX_BODY_BYTES, MOST_ARRIVING, Page, Shown
 from muster.serve.page.assets import Asset, assets
 from muster.serve.page.gate import Names, OneToken
 from muster.serve.page.history import History
@@ -574,6 +574,26 @@ def test_nothing_is_done_for_who_has_gone():
 
     played(work, asking=asking)
     assert asking.done == 2
+
+
+def test_manifests_that_do_not_arrive_are_few():
+    """Each holds memory and a place; the next one is refused at once, and accepted when one of them has gone."""
+
+    async def work(one):
+        head = f"POST /api/what-if HTTP/1.1\r\nHost: {HOST}:{one.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        slow = [await asyncio.open_connection(HOST, one.port) for _ in range(MOST_ARRIVING)]
+        for _, writer in slow:
+            writer.write(f"{head}Content-Length: 100\r\n\r\nkind: ".encode())
+        async with asyncio.timeout(10):
+            while (await one.ask("/api/what-if", method="POST", data=MANIFEST))[0] != 429:
+                await asyncio.sleep(0.01)
+            slow[0][1].close()
+            while (await one.ask("/api/what-if", method="POST", data=MANIFEST))[0] != 200:
+                await asyncio.sleep(0.01)
+        for _, writer in slow:
+            writer.close()
+
+    played(work)
 
 
 def test_a_what_if_has_its_limit():

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -238,3 +240,45 @@ def test_the_silent_log_writes_nowhere():
     SILENT.having(decision="x").error("nobody hears this")
     SILENT.as_logger("aiohttp").error("nor this")
     assert not SILENT.would("error")
+
+
+def test_no_logger_of_the_standard_library_writes_past_it(tmp_path):
+    """asyncio, libraries and warnings: one form, and the same limits though their messages differ."""
+    program = tmp_path / "noisy.py"
+    program.write_text(NOISY)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    loggers = [line["logger"] for line in lines]
+    assert {name: loggers.count(name) for name in loggers} == {
+        "asyncio": 2 * MOST_ALIKE,
+        "some.library": MOST_ALIKE,
+        "py.warnings": 1,
+    }
+    assert done.stdout == "901\n"
+
+
+NOISY = """
+import asyncio, logging, sys, warnings
+from muster.telemetry import Log
+
+early = logging.getLogger("some.library")
+early.addHandler(logging.StreamHandler())
+early.propagate = False
+counted = []
+log = Log(sys.stderr, level="info", count=counted.append)
+
+async def main():
+    loop = asyncio.get_running_loop()
+    for number in range(300):
+        error = OSError(24, "Too many open files") if number % 2 else ValueError(f"two\\nlines {number}")
+        loop.call_exception_handler({"message": f"it failed {number}", "exception": error})
+        early.info("request %d", number)
+        logging.getLogger("some.library").debug("not at this level")
+    for number in range(300):
+        loop.call_exception_handler({"message": "again", "exception": OSError(24, str(number))})
+    warnings.warn("old")
+
+with log.as_only():
+    asyncio.run(main())
+print(len(counted))
+"""

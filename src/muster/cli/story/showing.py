@@ -65,7 +65,9 @@ class Demo:
         metrics, log = Metrics(__version__), Log(sys.stderr, level="error")
         wishes = self._wishes
         ground = Playground(self._config, kubeconfig=wishes.kubeconfig, port=wishes.port, log=log, metrics=metrics)
-        async with ground, AsyncExitStack() as stack:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(log.as_only())
+            await stack.enter_async_context(ground)
             await self._show(stack, ground)
             cast, send, witness = Cast(wishes.tale, ground.server), Sender(ground.client.connection), Witness()
             performance = Performance(

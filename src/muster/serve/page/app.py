@@ -31,6 +31,8 @@ from muster.telemetry import SILENT, Log, printable
 
 MAX_BODY_BYTES = 1024 * 1024
 _BODY_S = 15.0
+# So many manifests at most arrive at a time: each may need 1 MiB.
+MOST_ARRIVING = 8
 # Smaller answers are not worth compressing.
 _LEAST_PACKED = 4096
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -103,6 +105,7 @@ class Page:
         self._run = secrets.token_hex(4)
         # The last messages to those who see everything, by the version before them.
         self._said: dict[tuple[int | None, int], Message] = {}
+        self._arriving = 0
 
     def note(self, scene: Scene) -> None:
         """A cycle has been planned."""
@@ -288,7 +291,7 @@ class Page:
             raise Refused(404, "nothing can be asked here", "use muster plan --add FILE")
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise Refused(415, "the manifest is compressed", "send it as it is")
-        text = await asyncio.wait_for(request.read(), _BODY_S)
+        text = await self._arrived(request)
         if not text.strip():
             raise Refused(400, "the manifest is empty", "paste a PodGroup with its pods, or a workload with its pods")
         found = await self._assuming.answer(self._asking.what_if(text), lambda: _is_gone(request))
@@ -297,6 +300,16 @@ class Page:
         self._refuse_foreign(touched, rights)
         hidden, packed = self._history.hidden(rights), _takes_gzip(request)
         return await self._draw(lambda: _as_json(answer_seen_by(found, hidden), packed))
+
+    async def _arrived(self, request: web.Request) -> bytes:
+        """The manifest, in time; not too many at once. Raises Refused."""
+        if self._arriving >= MOST_ARRIVING:
+            raise Refused(429, "others are asking too", "try again in some seconds", {"Retry-After": "3"})
+        self._arriving += 1
+        try:
+            return await asyncio.wait_for(request.read(), _BODY_S)
+        finally:
+            self._arriving -= 1
 
     def _refuse_foreign(self, touched: Touched, rights: Rights) -> None:
         """Raises Refused when a manifest speaks of what its sender may not see."""

@@ -28,7 +28,6 @@ _OF_DECISIONS = (
 )
 _OF_PLAN = ("unit/plan", "scenarios", "property/test_plans.py", "property/test_evictions.py", "property/test_engine.py")
 TESTS_OF = {
-    "accepting.py": ("unit/serve",),
     "api": ("unit/api", "property/test_tree.py", "property/test_quantity.py", "scenarios", "unit/cli"),
     "controllers": ("unit/controllers", "unit/cli/test_run.py"),
     "decisions": (*(f"unit/{name}.py" for name in _OF_DECISIONS), "scenarios", "unit/controllers", "unit/cli"),
@@ -37,7 +36,6 @@ TESTS_OF = {
     "plan": _OF_PLAN,
     "serve": ("unit/serve",),
     "snapshot": ("unit/snapshot", *_OF_PLAN, "unit/controllers"),
-    "telemetry.py": ("unit/serve",),
 }
 # Needs what this machine may not have, or looks at the text of the repository and not at the program.
 _LEFT_OUT = ("e2e", "mutants", "test_tidy.py")

@@ -32,8 +32,8 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def room(self) -> str:
-        """The room of src/muster that it is in."""
-        return self.file.partition("/")[0]
+        """The room of src/muster that it is in; a module outside of all rooms belongs to `serve`, which uses it."""
+        return self.file.partition("/")[0] if "/" in self.file else "serve"
 
     @property
     def module(self) -> str:

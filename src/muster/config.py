@@ -45,7 +45,9 @@ class SearchConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     """What a search may cost."""
 
     steps_per_gang: Annotated[int, note("Steps for one gang in one cycle.", minimum=1)] = 20_000
-    steps_per_cycle: Annotated[int, note("Steps for all gangs in one cycle.", minimum=1)] = 30_000
+    steps_per_cycle: Annotated[
+        int, note("Steps for all gangs in one cycle; one gang gets half of them at most.", minimum=1)
+    ] = 40_000
 
 
 class GroupingConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -226,8 +226,10 @@ def _search_budget(about: _About) -> list[str]:
     spent = f" in {reason.steps:,} steps" if reason.steps else ""
     return [
         f"no place for {about.who} was found{spent}, and it is not proved that there is none{ways}",
-        "the search goes on in the next cycle",
-        "or raise search.stepsPerGang",
+        "it rests until the gang or the room changes"
+        if reason.rests
+        else "the search goes on in one of the next cycles",
+        "or raise search.stepsPerGang and search.stepsPerCycle",
     ]
 
 

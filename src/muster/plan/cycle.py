@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from muster.api.tree import NONE, satisfied
+from muster.plan.allotment import Allotment
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.books import Ask, Books, State
 from muster.plan.budget import Budget
@@ -34,13 +35,8 @@ from muster.plan.reasons import reason_of, reason_of_issue
 from muster.plan.stale import Clock, clocks_of
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
-from muster.snapshot.arrays import Gang, Key, Snapshot
+from muster.snapshot.arrays import Key, Snapshot
 
-# An undecided search may cost twice as much in the next cycle, up to so many times the first budget; then it rests
-# until the gang or the room changes.
-_MOST_PATIENCE = 16
-# What everybody may spend, whatever others have spent: enough for every question that is not hard.
-_LEAST_STEPS, _LEAST_PER_BATCH = 200, 12
 # What part of a gang's steps each question may cost while victims are looked for.
 _PER_QUESTION = 4
 # So many choices of children are asked about by what they cost their queue.
@@ -53,7 +49,7 @@ class Policy:
 
     strategy: str = BINPACK
     steps_per_gang: int = 20_000
-    steps_per_cycle: int = 30_000
+    steps_per_cycle: int = 40_000
     # Whether anything is placed beyond minimums.
     surplus: bool = True
     actions: frozenset[str] = frozenset(ACTIONS)
@@ -74,7 +70,7 @@ class _Cycle:
         self._snapshot, self._policy, self._memory = snapshot, policy, memory
         self._recall = Recall(memory, snapshot)
         self._books = Books(snapshot, policy.strategy, policy.actions)
-        self._steps_left = policy.steps_per_cycle
+        self._allotment = Allotment(policy.steps_per_gang, policy.steps_per_cycle, self._memory.owed, snapshot.now_ns)
         self._line = Line((), self._books.accounts)
         self._lone = Lone(snapshot, self._books, policy.strategy)
         # Clocks of what is below its minimum.
@@ -114,6 +110,7 @@ class _Cycle:
         """One turn, or several that are alike."""
         books = self._books
         books.reserved.face(self._snapshot.gangs[turn.gang])
+        self._allotment.begin(self._snapshot.gangs[turn.gang])
         if turn.gang in books.gone:
             # Its room went to others: it comes back another time.
             return
@@ -128,26 +125,27 @@ class _Cycle:
     def _try_alone(self, number: int) -> None:
         """A gang of one pod that could not be placed together with others like it."""
         self._books.reserved.face(self._snapshot.gangs[number])
+        self._allotment.begin(self._snapshot.gangs[number])
         self._try_minimum(self._books.state(number))
 
     def _try_minimum(self, state: State) -> None:
         """One attempt for exactly what the gang misses of its minimum, all or nothing."""
         # Where somebody made way in this cycle, there is more room than when it was said.
         gang, known = state.gang, None if self._books.evictions else self._recall.said(state.gang)
-        steps = self._policy.steps_per_gang if known is None else known.steps
-        budget = self._may_spend(steps, gang)
-        if known is not None and (known.proof is not None or steps > self._policy.steps_per_gang * _MOST_PATIENCE):
-            # Nothing has changed for it, except perhaps whom it may ask to go.
+        attempts = 0 if known is None else known.attempts
+        if known is not None and (known.proof is not None or self._allotment.rests(attempts)):
+            # Nothing has changed for it, except perhaps which pods it may displace.
             self._books.release(state.number)
             attempt, said = Attempt(None, known.proof), known
         else:
-            attempt = self._nominated_before(state) or self._try(
-                state, partial(Engine.minimum, progress=state.progress, row=0, budget=budget)
-            )
-            self._spent(state, budget)
-            # Who was given less than asked for asks for the same again.
-            again = steps * 2 if budget.steps >= steps else steps
-            said = Remembered(gang, attempt.proof, again, self._snapshot.now_ns)
+            before, is_cut = self._nominated_before(state), False
+            if before is not None:
+                attempt = before
+            else:
+                ask = partial(Engine.minimum, progress=state.progress, row=0)
+                attempt, is_cut = self._search(state, ask, self._allotment.worth(attempts))
+            attempts += not is_cut
+            said = Remembered(gang, attempt.proof, attempts, self._snapshot.now_ns)
         if attempt.takings is None:
             state.ruled_out = attempt.ruled_out
             if self._displace(state, attempt, 0, surplus=False) is None:
@@ -213,7 +211,7 @@ class _Cycle:
         With `one`, no more than its queue is due of them, and at least one.
         """
         progress, found = state.progress, state.gang.waiting[batch]
-        budget = self._may_spend(self._policy.steps_per_gang, state.gang)
+        budget = self._allotment.budget(state.gang, self._policy.steps_per_gang)
         most = self._most(state, batch, one=one)
         ask = partial(Engine.surplus, progress=progress, batch=batch, budget=budget, most=most)
         attempt, before = Attempt(()), progress.used[batch]
@@ -223,7 +221,7 @@ class _Cycle:
             attempt = self._try(state, ask)
             if attempt.takings is None:
                 attempt = self._displace_some(state, attempt, batch, most) or attempt
-        self._spent(state, budget)
+        self._pay(state, budget, self._policy.steps_per_gang)
         if attempt.takings is None:
             self._surplus_waits(state, attempt.proof, found.leaf, ~batch)
 
@@ -263,10 +261,9 @@ class _Cycle:
                 if any(state.gang.pending[leaf] for leaf in state.gang.tree.leaves_below(row)):
                     state.waits[row] = Reason(Code.WAITING_FOR_PODS, row, surplus=True)
                 continue
-            budget = self._may_spend(self._policy.steps_per_gang, state.gang)
             before = list(progress.present[row : state.gang.tree.ends[row]])
-            attempt = self._try(state, partial(Engine.minimum, progress=progress, row=row, budget=budget))
-            self._spent(state, budget)
+            ask = partial(Engine.minimum, progress=progress, row=row)
+            attempt, _ = self._search(state, ask, self._policy.steps_per_gang)
             if attempt.takings is None:
                 attempt = self._displace(state, attempt, row, surplus=True) or attempt
             if attempt.takings is None:
@@ -285,14 +282,16 @@ class _Cycle:
         inside = row <= reason.row < state.gang.tree.ends[row]
         state.waits[what] = reason if inside else reason._replace(row=row)
 
-    def _may_spend(self, steps: int, gang: Gang) -> Budget:
-        """Steps for one gang, out of those for the whole cycle."""
-        least = _LEAST_STEPS + _LEAST_PER_BATCH * len(gang.waiting)
-        return Budget(max(least, min(steps, self._steps_left)))
+    def _search(self, state: State, ask: Callable[..., Attempt], steps: int) -> tuple[Attempt, bool]:
+        """An attempt of up to `steps`, and whether it was cut: other gangs had spent what it needed."""
+        budget = self._allotment.budget(state.gang, steps)
+        attempt = self._try(state, partial(ask, budget=budget))
+        return attempt, self._pay(state, budget, steps)
 
-    def _spent(self, state: State, budget: Budget) -> None:
+    def _pay(self, state: State, budget: Budget, steps: int) -> bool:
+        """Books what a question about a gang cost; whether it was cut."""
         state.steps += budget.spent
-        self._steps_left -= budget.spent
+        return self._allotment.pay(state.gang, budget, steps)
 
     def _try(self, state: State, ask: Ask) -> Attempt:
         """Now, else when the terminating pods are gone: then the whole attempt is nominated, and nothing is bound."""
@@ -314,7 +313,8 @@ class _Cycle:
         progress, books = state.progress, self._books
 
         def ask(engine: Engine, progress: Progress) -> Attempt:
-            budget = self._may_spend(self._policy.steps_per_gang // _PER_QUESTION, state.gang)
+            steps = self._policy.steps_per_gang // _PER_QUESTION
+            budget = self._allotment.budget(state.gang, steps)
             if batch == NONE:
                 attempt = engine.minimum(progress, row, budget)
             else:
@@ -323,7 +323,7 @@ class _Cycle:
                 if sum(int(taking.counts.sum()) for _, taking in attempt.takings or ()) < pods:
                     engine.ledger.rewind(mark)
                     attempt = Attempt(None)
-            self._spent(state, budget)
+            self._pay(state, budget, steps)
             return attempt
 
         if Action.ALLOCATE not in self._policy.actions and self._fits_as_it_is(partial(ask, progress=progress)):
@@ -370,7 +370,8 @@ class _Cycle:
         if not state.reasons:
             reason = reason_of(said.proof, 0)
             if said.proof is None:
-                reason = reason._replace(steps=state.steps, ruled_out=state.ruled_out)
+                rests = self._allotment.rests(said.attempts)
+                reason = reason._replace(steps=state.steps, ruled_out=state.ruled_out, rests=rests)
             state.reasons.append(reason)
         queues = mentions_queue(said.proof) or (said.proof is None and state.progress.is_limited)
         if state.verdict is not Verdict.HELD and not queues and not self._books.reserved.anything:
@@ -472,4 +473,6 @@ class _Cycle:
         now_ns, recall = self._snapshot.now_ns, self._recall
         shrunk_ns = now_ns if self._books.placements else recall.shrunk_ns
         room = self._books.checker.room
-        return Memory(self._snapshot, room, self._said, self._idle, self._memory.settled, shrunk_ns)
+        return Memory(
+            self._snapshot, room, self._said, self._idle, self._memory.settled, shrunk_ns, self._allotment.owed
+        )

@@ -1,11 +1,13 @@
 """What one cycle hands to the next: no and unknown, and the outcomes of gangs that nobody had to look at."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from muster.plan.allotment import Owed
 from muster.plan.outcome import Reason
 from muster.plan.proof import Proof
 from muster.plan.tally import Settled
@@ -18,11 +20,11 @@ _OUTDATED_NS, _RENEWALS = 10 * 10**9, 4
 
 
 class Remembered(NamedTuple):
-    """What was said of a gang that did not fit, and when; `steps` is what may be spent on it the next time."""
+    """What was said of a gang that did not fit, when, and after how many attempts that no lack of steps cut."""
 
     gang: Gang
     proof: Proof | None
-    steps: int
+    attempts: int
     at_ns: int
 
 
@@ -47,6 +49,8 @@ class Memory:
     settled: Settled = field(default_factory=Settled)
     # When there was last less room than before.
     shrunk_ns: int = 0
+    # Gangs that got fewer steps than they asked for.
+    owed: Mapping[Key, Owed] = field(default_factory=dict)
 
 
 class Recall:

@@ -74,9 +74,11 @@ class Reason(NamedTuple):
     total: int | None = None
     # The wider domain (level, domain) that placed pods, or the rest of the gang, keep it in.
     around: tuple[int, int] | None = None
-    # Where nothing is decided: what was spent, and how many ways to meet the minimum were ruled out.
+    # Where nothing is decided: what was spent, how many ways to meet the minimum were ruled out, and whether the search
+    # ends until something changes.
     steps: int = 0
     ruled_out: int = 0
+    rests: bool = False
     detail: str = ""
     pod: str = ""
     surplus: bool = False

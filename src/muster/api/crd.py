@@ -20,6 +20,15 @@ def _column(name: str, path: str, kind: str = "string", **more: Any) -> dict[str
 
 
 _COLUMNS: dict[str, list[dict[str, Any]]] = {
+    "EvictionRequest": [
+        _column("For", ".spec.beneficiary.name"),
+        _column("Status", ".status.phase"),
+        _column("Reason", ".status.reason"),
+        _column("Expires", ".status.expires", "date"),
+        _AGE,
+        _column("Namespace", ".spec.beneficiary.namespace", priority=1),
+        _column("Message", ".status.message", priority=1),
+    ],
     "PodGroup": [
         _column("Status", ".status.phase"),
         _column("Ready", ".status.ready", description="Satisfied of required children."),

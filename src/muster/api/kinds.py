@@ -6,6 +6,7 @@ import msgspec
 
 from muster.api.cluster import Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.documents import Problem, child_path, shown
+from muster.api.evictionrequest import EvictionRequest
 from muster.api.interface import ResourceInterface
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
@@ -25,6 +26,8 @@ class Kind(NamedTuple):
     namespaced: bool
     ours: bool
     short_names: tuple[str, ...] = ()
+    # Only the cluster's administrators write it, in muster's namespace.
+    guarded: bool = False
 
     @property
     def api_version(self) -> str:
@@ -45,7 +48,10 @@ POD_GROUP = Kind(PodGroup, "podgroups", namespaced=True, ours=True, short_names=
 TOPOLOGY = Kind(Topology, "topologies", namespaced=False, ours=True)
 QUEUE = Kind(Queue, "queues", namespaced=False, ours=True)
 RESOURCE_INTERFACE = Kind(ResourceInterface, "resourceinterfaces", namespaced=False, ours=True, short_names=("ri",))
-OUR_KINDS = (POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY)
+EVICTION_REQUEST = Kind(
+    EvictionRequest, "evictionrequests", namespaced=True, ours=True, short_names=("er",), guarded=True
+)
+OUR_KINDS = (POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, EVICTION_REQUEST)
 POD = Kind(Pod, "pods", namespaced=True, ours=False)
 POD_DISRUPTION_BUDGET = Kind(PodDisruptionBudget, "poddisruptionbudgets", namespaced=True, ours=False)
 CORE_KINDS = (

@@ -8,7 +8,7 @@ schema: types are right and required fields are there.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from muster.api import interface, podgroup, queue, topology
+from muster.api import evictionrequest, interface, podgroup, queue, topology
 
 Value = Mapping[str, Any]
 
@@ -97,6 +97,13 @@ RULES: dict[type, list[Rule]] = {
             "self.levels.map(a, a.nodeLabel) == oldSelf.levels.map(a, a.nodeLabel)",
             "the labels of a Topology stay as they were created: create a new one",
             lambda spec, old: old is None or _labels(spec) == _labels(old),
+        ),
+    ],
+    evictionrequest.EvictionRequestSpec: [
+        Rule(
+            "self == oldSelf",
+            "an EvictionRequest stays as it was created: create a new one",
+            lambda spec, old: old is None or spec == old,
         ),
     ],
     queue.QueueResource: [_amount("quota"), _amount("limit")],

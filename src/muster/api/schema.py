@@ -34,7 +34,17 @@ _WORDS = {
     BOOLEAN: "true or false",
     TIME: "a time such as 2026-01-31T12:00:00Z",
 }
-_ZERO: dict[str, Any] = {OBJECT: {}, MAP: {}, LIST: [], INTEGER: 0, NUMBER: 0, STRING: "", BOOLEAN: False}
+_EPOCH = "1970-01-01T00:00:00Z"
+_ZERO: dict[str, Any] = {
+    OBJECT: {},
+    MAP: {},
+    LIST: [],
+    INTEGER: 0,
+    NUMBER: 0,
+    STRING: "",
+    BOOLEAN: False,
+    TIME: _EPOCH,
+}
 _LEFT_OUT = object()
 # Text that breaks its form is kept up to this length where it can be printed: it may be a name that others refer to.
 _MAX_NAME = 253

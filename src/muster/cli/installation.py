@@ -19,6 +19,7 @@ from muster.cli.roles import (
     WEBHOOK_NAME,
     Document,
     access,
+    operator_role,
     page_access,
     pod_guard,
     user_name,
@@ -97,7 +98,7 @@ def _pieces(wishes: Wishes) -> Iterator[Piece]:
         yield Piece("rbac", _labelled(document))
     for document in pod_guard(wishes.namespace):
         yield Piece("guard", _labelled(document))
-    for document in user_roles():
+    for document in (*user_roles(), *operator_role(wishes.namespace)):
         yield Piece("user-roles", _labelled(document))
     yield Piece("", _labelled(_config_map(wishes)))
     yield Piece("", _labelled(_service(wishes, NAME, "http", HTTP_PORT)))

@@ -12,6 +12,7 @@ Document = dict[str, Any]
 
 SERVICE_ACCOUNT = "muster"
 WEBHOOK_NAME = "muster"
+OPERATOR = "muster-operator"
 
 ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -73,18 +74,29 @@ def user_name(namespace: str) -> str:
 
 
 def user_roles() -> list[Document]:
-    """PodGroups for whoever has Kubernetes' own roles edit and admin in a namespace, all our kinds to read with view.
+    """PodGroups for whoever has Kubernetes' own roles edit and admin in a namespace, our kinds to read with view.
 
-    What is of the whole cluster (Queues, Topologies, ResourceInterfaces) is for its administrators to write.
+    What is of the whole cluster (Queues, Topologies, ResourceInterfaces) is for its administrators to write. What is
+    guarded is in neither role.
     """
     write = ("create", "delete", "deletecollection", "patch", "update")
-    reading = _rules(Right(kind.group, kind.plural, READ, "", "") for kind in OUR_KINDS)
-    writing = _rules(Right(kind.group, kind.plural, write, "", "") for kind in OUR_KINDS if kind.namespaced)
+    reading = _rules(Right(kind.group, kind.plural, READ, "", "") for kind in OUR_KINDS if not kind.guarded)
+    tenants = (kind for kind in OUR_KINDS if kind.namespaced and not kind.guarded)
+    writing = _rules(Right(kind.group, kind.plural, write, "", "") for kind in tenants)
     to = {word: f"{_RBAC}/aggregate-to-{word}" for word in ("view", "edit", "admin")}
     return [
         _cluster_role("muster-view", reading, {to["view"]: "true", to["edit"]: "true", to["admin"]: "true"}),
         _cluster_role("muster-edit", writing, {to["edit"]: "true", to["admin"]: "true"}),
     ]
+
+
+def operator_role(namespace: str) -> list[Document]:
+    """The right to ask for evictions (`muster evict`), in muster's namespace. It is bound to no one: administrators
+    have it already, and give it to those who may make room. Evicting takes rights of its own.
+    """
+    verbs = ("create", "delete", "get", "list", "watch")
+    rules = _rules(Right(kind.group, kind.plural, verbs, "", "") for kind in OUR_KINDS if kind.guarded)
+    return [_role(namespace, rules, OPERATOR)]
 
 
 def workload_rules() -> list[Document]:
@@ -145,8 +157,8 @@ def _aggregated(name: str) -> Document:
     }
 
 
-def _role(namespace: str, rules: list[Document]) -> Document:
-    metadata = {"name": SERVICE_ACCOUNT, "namespace": namespace}
+def _role(namespace: str, rules: list[Document], name: str = SERVICE_ACCOUNT) -> Document:
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
 
 

@@ -61,6 +61,12 @@ RIGHTS: tuple[Right, ...] = (
     ),
     Right("", "pods", ("patch",), GROUPER, "to say which gang and subgroup a pod is of"),
     Right("events.k8s.io", "events", ("create", "patch"), STATUS, "to tell people what happens", optional=True),
+    Right("muster.dev", "evictionrequests", READ, SCHEDULER, "who is to leave for whom", ours=True, optional=True),
+    Right(
+        *("muster.dev", "evictionrequests/status", ("patch",), SCHEDULER, "to answer these requests"),
+        ours=True,
+        optional=True,
+    ),
     Right(
         *("coordination.k8s.io", "leases", ("get", "create", "patch"), SCHEDULER, "to be the only leader"),
         ours=True,

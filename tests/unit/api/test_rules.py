@@ -45,6 +45,11 @@ def reading(group: str | None, kind: str, **more: Any) -> dict[str, Any]:
     return {"targetGVK": {"group": "g.example.com", "version": "*", "kind": "K"}, "references": [reference]}
 
 
+def evicting(pod: str) -> dict[str, Any]:
+    gang = {"namespace": "default", "name": "g", "uid": "1"}
+    return {"beneficiary": gang, "victims": [{"namespace": "default", "name": pod, "uid": "2"}]}
+
+
 LOOKUP = {"lookup": {"root": "owner", "namePath": ".spec.x"}}
 LIST = {"list": {"matchLabels": {"a": ".metadata.name"}}}
 BOTH, NONE, PARENT = "can't both be set", "there are none", "can't be its own parent"
@@ -90,6 +95,9 @@ CASES = [
             ((-1, ""), (0, ""), (2.5, ""), (-0.5, "-1 (unlimited) or 0 or more")),
         )
     ),
+    Case("EvictionRequest", evicting("a")),
+    Case("EvictionRequest", evicting("a"), "", evicting("a")),
+    Case("EvictionRequest", evicting("a"), "stays as it was created", evicting("b")),
     Case("ResourceInterface", reading("", "Pod", **LOOKUP)),
     Case("ResourceInterface", reading("", "Secret", **LOOKUP), "can't be read"),
     Case("ResourceInterface", reading("", "ConfigMap", **LIST), "can't be read"),

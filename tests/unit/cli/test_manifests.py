@@ -165,7 +165,7 @@ def test_each_part_can_be_left_out(part):
         "crds": {"CustomResourceDefinition"},
         "rbac": {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"},
         "guard": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
-        "user-roles": {"ClusterRole"},
+        "user-roles": {"ClusterRole", "Role"},
         "budget": {"PodDisruptionBudget"},
         "network-policy": {"NetworkPolicy"},
         "queue": {"Queue"},
@@ -280,7 +280,7 @@ def test_no_right_is_wider_than_its_words():
 
 
 def test_only_gangs_are_deleted_and_pods_are_not_created():
-    users = one("ClusterRole", "muster-edit")["rules"]
+    users = [*one("ClusterRole", "muster-edit")["rules"], *one("Role", "muster-operator")["rules"]]
     ours = [rule for rule in rules() if rule not in users]
     assert not {"deletecollection", "update"} & {verb for rule in ours for verb in rule["verbs"]}
     deleted = {name for rule in ours if "delete" in rule["verbs"] for name in rule["resources"]}
@@ -291,10 +291,28 @@ def test_only_gangs_are_deleted_and_pods_are_not_created():
 
 def test_users_write_gangs_and_nothing_of_the_whole_cluster():
     written = {name for rule in one("ClusterRole", "muster-edit")["rules"] for name in rule["resources"]}
-    assert written == {kind.plural for kind in OUR_KINDS if kind.namespaced}
+    assert written == {"podgroups"}
     seen = one("ClusterRole", "muster-view")
-    assert {name for rule in seen["rules"] for name in rule["resources"]} == {kind.plural for kind in OUR_KINDS}
+    tenants = {kind.plural for kind in OUR_KINDS if not kind.guarded}
+    assert {name for rule in seen["rules"] for name in rule["resources"]} == tenants
     assert {verb for rule in seen["rules"] for verb in rule["verbs"]} == READ
+
+
+def test_no_role_of_tenants_and_no_bound_role_may_ask_for_evictions():
+    """Who may create an EvictionRequest chooses whose pods go: no role that is aggregated or bound has that right."""
+    may_create = [
+        item["metadata"]
+        for item in documents()
+        if item["kind"] in ("ClusterRole", "Role")
+        for rule in item.get("rules", [])
+        if "create" in rule["verbs"] and {"evictionrequests", "*"} & set(rule["resources"])
+    ]
+    assert [(metadata["name"], metadata["namespace"]) for metadata in may_create] == [
+        ("muster-operator", "muster-system")
+    ]
+    assert not any("aggregate" in label for label in may_create[0]["labels"])
+    bound = {item["roleRef"]["name"] for item in documents() if item["kind"] in BINDINGS}
+    assert "muster-operator" not in bound
 
 
 def test_named_things_are_only_changed_by_name():
@@ -324,7 +342,7 @@ RESOURCES = {
     "POD": ("", "pods"), "BRIEFLY": ("", "pods"), "UNDECODED": ("", "pods"),
     "CONFIGURATIONS": ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
     **{name: (kind.group, kind.plural) for name, kind in zip(
-        ("POD_GROUP", "QUEUE", "RESOURCE_INTERFACE", "TOPOLOGY"), OUR_KINDS, strict=True)},
+        ("POD_GROUP", "QUEUE", "RESOURCE_INTERFACE", "TOPOLOGY", "EVICTION_REQUEST"), OUR_KINDS, strict=True)},
 }  # fmt: skip
 
 

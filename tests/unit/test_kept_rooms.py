@@ -40,7 +40,7 @@ def rooms(since, pods=(), second=0, annotations=MappingProxyType({}), **others):
 )
 def test_what_is_kept_no_longer_is_taken_away(since, pods):
     """Else it would be kept from others for ever, by whoever reads it next."""
-    assert rooms(since, pods) == (RoomOrder(KEY, "u", ()),)
+    assert rooms(since, pods) == (RoomOrder(KEY, "u", (), "default-queue"),)
 
 
 def test_what_is_kept_stays():
@@ -52,7 +52,7 @@ def test_what_is_kept_stays():
 def test_the_annotation_of_older_versions_goes():
     """Its owner can write it, so that it would say what is not so."""
     made_up = {KEPT_ROOM_ANNOTATION: '[{"subGroup":"","node":"n","requests":{"nvidia.com/gpu":1}}]'}
-    assert rooms(-10, annotations=made_up) == (RoomOrder(KEY, "u", (), KEPT_ROOM_ANNOTATION),)
+    assert rooms(-10, annotations=made_up) == (RoomOrder(KEY, "u", (), "default-queue", KEPT_ROOM_ANNOTATION),)
 
 
 def test_what_was_kept_for_a_pod_that_came_back_is_not_kept_again_when_it_is_evicted_for_somebody_else():
@@ -60,4 +60,6 @@ def test_what_was_kept_for_a_pod_that_came_back_is_not_kept_again_when_it_is_evi
     when it was back, it was told to go again, for ever.
     """
     pods = [{"gang": "g", "name": "back", "on": "n", "age": 5}, *({"gang": "high", "name": f"h{n}"} for n in range(2))]
-    assert rooms(-10, pods, high={"minMember": 2, "priorityClassName": "inference"}) == (RoomOrder(KEY, "u", ()),)
+    assert rooms(-10, pods, high={"minMember": 2, "priorityClassName": "inference"}) == (
+        RoomOrder(KEY, "u", (), "default-queue"),
+    )

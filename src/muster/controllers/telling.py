@@ -271,7 +271,11 @@ class Teller:
             case SignalOrder():
                 await self._signal(order, told.decision)
             case RoomOrder():
-                body = {"metadata": {"uid": order.uid}, "status": {"kept": msgspec.to_builtins(order.kept) or None}}
+                said: dict[str, Any] = {"kept": msgspec.to_builtins(order.kept) or None}
+                if order.kept:
+                    # Its pods may leave before any status says that they were admitted.
+                    said["admittedQueue"] = order.queue
+                body = {"metadata": {"uid": order.uid}, "status": said}
                 self._see(await client.patched(POD_GROUP, *order.gang, body, subresource="status"))
                 if order.drops:
                     body = {"metadata": {"uid": order.uid, "annotations": {order.drops: None}}}
@@ -288,10 +292,11 @@ class Teller:
         Kept room is written by itself, and may have changed since this status was found.
         """
         known = self._scheduler.world.groups.get(order.gang)
-        same = known is not None and known.metadata.uid == order.uid
-        document = status_document(
-            structs.replace(order.status, kept=known.status.kept) if known and same else order.status
-        )
+        status = order.status
+        if known is not None and known.metadata.uid == order.uid:
+            admitted = status.admitted_queue or (known.status.admitted_queue if known.status.kept else "")
+            status = structs.replace(status, kept=known.status.kept, admitted_queue=admitted)
+        document = status_document(status)
         if order.status.phase == INVALID:
             said = {name: document.get(name) or None for name in _SAID_OF_INVALID}
             body = {"metadata": {"uid": order.uid}, "status": said}

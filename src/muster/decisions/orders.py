@@ -87,13 +87,15 @@ class SignalOrder(NamedTuple):
 
 
 class RoomOrder(NamedTuple):
-    """The room that is kept for moved pods of a gang; empty: none any more. `drops` is an annotation of older versions
-    that goes: its owner can write it.
+    """The room that is kept for moved pods of a gang; empty: none any more. `queue` is the one that admitted them: kept
+    room of a gang without one is not believed. `drops` is an annotation of older versions that goes: its owner can
+    write it.
     """
 
     gang: Key
     uid: str
     kept: tuple[KeptRoom, ...]
+    queue: str = ""
     drops: str = ""
 
 
@@ -324,4 +326,4 @@ def _rooms(plan: Plan, moving: Collection[Key], world: World) -> Iterator[RoomOr
         wanted = status_of_kept(kept, gang, plan.snapshot)
         drops = KEPT_ROOM_ANNOTATION if KEPT_ROOM_ANNOTATION in group.metadata.annotations else ""
         if wanted != group.status.kept or drops:
-            yield RoomOrder(gang.key, group.metadata.uid, tuple(wanted), drops)
+            yield RoomOrder(gang.key, group.metadata.uid, tuple(wanted), gang.queue, drops)

@@ -294,11 +294,12 @@ def not_known(spec: Document) -> str:
     """The first rule of a pod that muster must hold it for, because it does not know it (SPEC §12)."""
     affinity = spec.get("affinity") or {}
     for name in ("podAffinity", "podAntiAffinity"):
-        if any((affinity.get(name) or {}).values()):
+        if (affinity.get(name) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
             return f"affinity.{name}"
-    for name in ("topologySpreadConstraints", "resourceClaims"):
-        if spec.get(name):
-            return name
+    if any(one.get("whenUnsatisfiable") != "ScheduleAnyway" for one in spec.get("topologySpreadConstraints") or ()):
+        return "topologySpreadConstraints"
+    if spec.get("resourceClaims"):
+        return "resourceClaims"
     volumes = spec.get("volumes") or ()
     return "volumes" if any("persistentVolumeClaim" in one or "ephemeral" in one for one in volumes) else ""
 

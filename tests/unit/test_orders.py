@@ -33,7 +33,7 @@ def planned(*parts, flying=()):
 
 def test_a_bind_is_for_the_pod_that_was_planned():
     orders, *_ = planned(ROOM, WAITS)
-    assert orders.binds == (BindOrder(KEY, KEY, "uid-Pod-g", "n"),)
+    assert orders.binds == (BindOrder(KEY, KEY, "uid-Pod-g", "n", "default-queue/uid-PodGroup-g"),)
 
 
 def test_a_gang_hears_of_its_binds_when_they_have_happened():

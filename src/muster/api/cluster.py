@@ -13,6 +13,7 @@ POD_GROUP_ANNOTATION = "pod-group-name"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
+ADMITTED_ANNOTATION = "muster.dev/admitted"
 
 
 # Weights are added up in 64 bits. Kubernetes allows 1 to 100.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-from muster.api.cluster import Pod
+from muster.api.cluster import ADMITTED_ANNOTATION, Pod
 from muster.snapshot.world import Key, State, World, key_of, state_of
 
 # A pod that ended keeps the node it had.
@@ -37,6 +37,8 @@ class Flight:
     why: str = ""
     # What the pod was last seen with that could not be read.
     error: str = ""
+    # The admission mark that goes with a bind.
+    mark: str = ""
 
 
 class Flights:
@@ -84,19 +86,19 @@ class Flights:
         flight.real, flight.error = pod, error
         self._overlay(flight)
 
-    def bind(self, key: Key, node: str, now_ns: int) -> Flight:
-        """A bind is about to be sent."""
-        return self._send(key, node, now_ns)
+    def bind(self, key: Key, node: str, now_ns: int, mark: str = "") -> Flight:
+        """A bind is about to be sent, with this admission mark."""
+        return self._send(key, node, now_ns, mark)
 
     def leave(self, key: Key, now_ns: int) -> Flight:
         """An eviction is about to be sent."""
         return self._send(key, "", now_ns)
 
-    def _send(self, key: Key, node: str, now_ns: int) -> Flight:
+    def _send(self, key: Key, node: str, now_ns: int, mark: str = "") -> Flight:
         assert key not in self._flights, "one write for a pod at a time"
         facts = self._world.pods[key]
         pod = facts.pod
-        flight = self._flights[key] = Flight(pod.metadata.uid, node, now_ns, pod, facts.gang)
+        flight = self._flights[key] = Flight(pod.metadata.uid, node, now_ns, pod, facts.gang, mark=mark)
         if facts.gang is not None:
             self._of_gang[facts.gang] += 1
         self._overlay(flight)
@@ -195,6 +197,12 @@ def _shows(pod: Pod, flight: Flight) -> bool:
 def _overlaid(pod: Pod, flight: Flight) -> Pod:
     """The pod as the write will leave it."""
     if flight.node:
-        return structs.replace(pod, spec=structs.replace(pod.spec, node_name=flight.node))
+        bound = structs.replace(pod, spec=structs.replace(pod.spec, node_name=flight.node))
+        return _marked(bound, flight.mark) if flight.mark else bound
     leaving = pod.metadata.deletion_timestamp or _LEAVING
     return structs.replace(pod, metadata=structs.replace(pod.metadata, deletion_timestamp=leaving))
+
+
+def _marked(pod: Pod, mark: str) -> Pod:
+    annotations = {**pod.metadata.annotations, ADMITTED_ANNOTATION: mark}
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))

@@ -272,7 +272,7 @@ class Scheduler:
         """These are about to be written: from now on they count."""
         for order in orders:
             if isinstance(order, BindOrder):
-                self.flights.bind(order.pod, order.node, now_ns)
+                self.flights.bind(order.pod, order.node, now_ns, order.mark)
             else:
                 self.flights.leave(order.pod, now_ns)
                 self._promises.take(order)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
+from muster.api.cluster import ADMITTED_ANNOTATION
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import eviction_note
@@ -97,7 +98,8 @@ class Sender:
     async def _bind(self, order: BindOrder, decision: str) -> None:
         """One bind. An answer that leaves it open is looked up before anything is concluded."""
         try:
-            await self._client.bind(*order.pod, order.uid, order.node)
+            mark = {ADMITTED_ANNOTATION: order.mark} if order.mark else None
+            await self._client.bind(*order.pod, order.uid, order.node, annotations=mark)
         except ApiError as error:
             if _is_open(error):
                 self._scheduler.flights.lost(order.pod, order.uid, error.message)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
+from muster.api.admitted import Mark
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, KeptRoom, PodGroupStatus
 from muster.api.queue import QueueStatus
 from muster.decisions.notes import Note, note_of
@@ -32,12 +33,16 @@ _LARGEST_OBJECT, _MANY_ROWS = 1_400_000, 1_000
 
 
 class BindOrder(NamedTuple):
-    """A pod goes to a node, if it is still the pod with this uid. Orders of one gang are sent together."""
+    """A pod goes to a node, if it is still the pod with this uid. Orders of one gang are sent together.
+
+    `mark` is the admission mark that goes with the Binding.
+    """
 
     gang: Key
     pod: Key
     uid: str
     node: str
+    mark: str = ""
 
 
 class EvictOrder(NamedTuple):
@@ -170,7 +175,7 @@ def orders_of(
     memory = memory or Memory()
     memory.keep(world)
     decisions = decide(plan)
-    binds = tuple(_binds(decisions, world))
+    binds = tuple(_binds(plan, decisions, world))
     evictions = tuple(_evictions(decisions, world))
     moving = {*flying, *(order.gang for order in binds), *(order.gang for order in evictions)}
     anew = _told_anew(plan, moving, memory.gangs)
@@ -190,12 +195,15 @@ def orders_of(
     )
 
 
-def _binds(decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> Iterator[BindOrder]:
+def _binds(plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> Iterator[BindOrder]:
+    admitting = (plan.snapshot.gangs[number] for number in {one.gang for one in plan.placements})
+    marks = {gang.key: Mark(gang.queue, world.groups[gang.key].metadata.uid).text for gang in admitting}
     for one in decisions:
         if isinstance(one, Bind):
             facts = world.pods[one.namespace, one.pod]
             assert facts.gang is not None
-            yield BindOrder(facts.gang, (one.namespace, one.pod), facts.pod.metadata.uid, one.node)
+            uid = facts.pod.metadata.uid
+            yield BindOrder(facts.gang, (one.namespace, one.pod), uid, one.node, marks[facts.gang])
 
 
 def _evictions(decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> Iterator[EvictOrder]:

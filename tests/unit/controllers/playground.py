@@ -267,7 +267,8 @@ class Server:
         if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or "deletionTimestamp" in pod["metadata"]:
             return refusal(409, "Conflict")
         self.binds[pod["metadata"]["uid"]] += 1
-        self.put(merged(pod, {"spec": {"nodeName": node}}))
+        copied = {"annotations": ask.body["metadata"].get("annotations", {})}
+        self.put(merged(pod, {"metadata": copied, "spec": {"nodeName": node}}))
         self._is_sound()
         self._did(ask)
         return answer({}, 201)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
+from muster.api.admitted import Mark, mark_of
 from muster.api.cluster import Container, Pod, PodSpec, PodStatus, Resources
 from muster.api.model import Metadata
 from muster.controllers.flights import Flights
@@ -55,6 +56,17 @@ def test_what_leaves_is_not_on_its_way_to_a_node(flown):
 
 def test_a_bind_that_was_sent_holds_its_room(flown):
     assert (where(flown), state(flown), len(flown)) == ("n1", State.PLACED, 1)
+
+
+def test_a_bind_that_was_sent_shows_its_mark():
+    """Also when the pod is seen again without it, and not any more once the bind is known to have failed."""
+    flights = Flights(World())
+    flights.see(pod())
+    flights.bind(KEY, "n1", 10, "team/g1")
+    flights.see(pod())
+    assert mark_of(flights._world.pods[KEY].pod) == Mark("team", "g1")
+    flights.refused(KEY, "u1")
+    assert mark_of(flights._world.pods[KEY].pod) is None
 
 
 def test_an_older_sight_of_the_pod_does_not_undo_it(flown):

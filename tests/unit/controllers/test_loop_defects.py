@@ -265,11 +265,11 @@ async def test_a_defect_in_a_write_is_told_and_its_pod_is_looked_up():
         await asyncio.sleep(1)
         bind, calls = process.client.bind, []
 
-        async def broken(*args):
+        async def broken(*args, **kwargs):
             calls.append(args)
             if len(calls) == 1:
                 raise RuntimeError("a defect")
-            return await bind(*args)
+            return await bind(*args, **kwargs)
 
         process.client.bind = broken
         server.play(gang("g", 2))

@@ -60,8 +60,8 @@ class Rights:
         return gang.queue in self.queues.queues and gang.queue not in self.queues.broken
 
     def held(self, gang: Gang) -> bool:
-        """Whether its queue or its priority keeps the gang from being tried."""
-        if gang.refused or not self.charged(gang):
+        """Whether its queue keeps the gang from being tried."""
+        if not self.charged(gang):
             return True
         allowed = self.queues.queues[gang.queue].namespaces
         return bool(self.queues.children(gang.queue)) or not ({"*", "default"} & set(allowed))
@@ -122,7 +122,8 @@ class Rights:
             return False
         same = action == PREEMPT or (action == CONSOLIDATE and gang.queue == beneficiary.queue)
         runtime = self.queues.runtime(gang.queue, "preempt_runtime" if same else "reclaim_runtime")
-        return (self.now - gang.started) / 1e9 < runtime
+        # A start that lies minutes ahead is not believed.
+        return -300 < (self.now - gang.started) / 1e9 < runtime
 
     def _of_budgets(self, going: set[str]) -> list[str]:
         return [

@@ -70,10 +70,10 @@ def groupable(
     grouper = Grouper(
         _registry(checked, config, interfaces),
         lookup,
-        classes=context.priority_classes.keys() if context.priority_classes is not None else None,
+        classes=context.priority_classes,
         default_queue=config.default_queue,
         limits=config.grouping.expressions,
-        context=Context(default_queue=config.default_queue, settings=config.validation, priorities=config.priorities),
+        context=Context(default_queue=config.default_queue, settings=config.validation),
         explain=explain,
     )
     return Groupable(grouper, pods, existing, workloads, strangers)

@@ -21,7 +21,6 @@ from muster.cli.roles import user_name
 from muster.cli.serving import contexts
 from muster.config import Config
 from muster.embedded import objects
-from muster.embedded.expiry import EVENTS_S
 from muster.embedded.http import Serving
 from muster.embedded.identity import NAME
 from muster.embedded.journal import Journal
@@ -136,7 +135,7 @@ class Plane:
 
     async def act(self) -> None:
         """Kubelet and controllers, until cancelled."""
-        running = Running(self.server, orphans_after_s=_ORPHANS_S, events_for_s=EVENTS_S)
+        running = Running(self.server, orphans_after_s=_ORPHANS_S)
         try:
             await keep_running(running, time.time, log=self._log)
         finally:

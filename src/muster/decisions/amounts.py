@@ -55,8 +55,8 @@ def ask_in_words(shape: int, snapshot: Snapshot) -> str:
     """What a pod of a shape asks for, devices first: `8 × nvidia.com/gpu, 2 CPU, 4Gi memory`."""
     amounts = [
         (resource in ("cpu", "memory"), resource, int(amount))
-        for resource, amount in zip(snapshot.resources, snapshot.asks[shape].tolist(), strict=True)
-        if amount > 0 and resource != PODS
+        for resource, amount in snapshot.asked(shape).items()
+        if resource != PODS
     ]
     words = [amount_in_words(resource, amount) for _, resource, amount in sorted(amounts)]
     return ", ".join(words[:_MOST_RESOURCES]) + (", …" if len(words) > _MOST_RESOURCES else "")

@@ -15,7 +15,7 @@ from muster.decisions.hindrances import hindrances
 from muster.decisions.losses import Loss
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.queues import PlaceInLine
-from muster.decisions.words import foremost, sentence, told
+from muster.decisions.words import foremost, sentence, shortened, told
 from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof, Refused
@@ -32,7 +32,7 @@ _LADDER = (
         "queue",
         (
             *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF),
-            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
+            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID),
         ),
     ),
     ("topology", (Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND)),
@@ -314,6 +314,9 @@ def _certificate(proof: Certificate, gang: Gang, snapshot: Snapshot) -> str:
         return f"{who} needs {pods}, and no domain comes into question"
     nearest = proof.shortages[0]
     asked = counted(nearest.asked, nearest.dimension, snapshot)
+    if nearest.dimension.shape in snapshot.unoffered:
+        names = [shortened(name) for name in snapshot.unoffered[nearest.dimension.shape]]
+        return f"{_COUNTED}{who} needs room for {asked}, and no node offers {listed(names)}"
     if proof.topology == NONE:
         return f"{_COUNTED}{who} needs room for {asked}, and all nodes together have room for {nearest.best:,}"
     path = snapshot.domain_path(proof.topology, proof.level, nearest.domain)

@@ -4,8 +4,10 @@ Core, staleSince, startTime, admittedQueue and kept are state that the next proc
 told again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,6 +28,8 @@ PENDING, RUNNING, COMPLETED, INVALID = "Pending", "Scheduled", "Completed", "Inv
 _NS = 10**9
 # What a row has more when it is written than when it is encoded: what is false or nothing, and who owns each field.
 _ROW_BYTES = 140
+# The most resources that no node offers in the sums of a status.
+_MOST_UNOFFERED = 16
 
 
 def status_of(
@@ -219,12 +223,18 @@ def _amounts(shapes: Iterable[int], snapshot: Snapshot) -> dict[str, str | int |
     rows = list(shapes)
     if not rows:
         return {}
-    totals = snapshot.asks[rows].sum(axis=0)
+    totals = zip(snapshot.resources, snapshot.asks[rows].sum(axis=0).tolist(), strict=True)
+    amounts = {resource: total for resource, total in totals if total}
+    # Of what no node offers a status does not say everything: these are names that a tenant made up.
+    for shape, pods in Counter(rows).items():
+        for resource, amount in islice(snapshot.unoffered.get(shape, {}).items(), _MOST_UNOFFERED):
+            if resource in amounts or len(amounts) < len(snapshot.resources) + _MOST_UNOFFERED:
+                amounts[resource] = amounts.get(resource, 0) + pods * amount
     return {
-        resource: _quantity(resource, int(total))
-        for resource, total in zip(snapshot.resources, totals, strict=True)
+        resource: _quantity(resource, total)
+        for resource, total in amounts.items()
         # A port is no amount that anybody could read.
-        if total and resource != PODS and not resource.startswith(HOST_PORT)
+        if resource != PODS and not resource.startswith(HOST_PORT)
     }
 
 

@@ -120,11 +120,16 @@ class Model:
         most = (self.weights * pods).sum(axis=1)
         self.slots = np.minimum(np.array(slots).reshape(len(self.dimensions), len(self.rows)), most[:, None])
 
+    def is_nowhere(self, shape: int) -> bool:
+        """Whether no node takes pods of the shape, however much room there is. NONE is no shape."""
+        return shape != NONE and not self.ledger.allowed[shape].any()
+
     def _telling(self) -> list[int]:
         """The shapes whose copies are counted: all, or the scarcest when there are many."""
         pods = [sum(part.pods for part in self.problem.parts if part.shape == shape) for shape in self.shapes]
         scarce = [pods[at] / max(1, int(self.fits[shape].sum())) for at, shape in enumerate(self.shapes)]
-        order = sorted(range(len(self.shapes)), key=lambda at: (-scarce[at], at))
+        nowhere = [self.is_nowhere(shape) for shape in self.shapes]
+        order = sorted(range(len(self.shapes)), key=lambda at: (not nowhere[at], -scarce[at], at))
         return sorted(order[:_MOST_SHAPES])
 
     def _binding(self, asks: Table) -> list[int]:

@@ -12,6 +12,8 @@ from muster.plan.nearest import NEAREST, Near
 from muster.plan.problem import Bound, Part, Problem, Region
 
 Possible = list[npt.NDArray[np.bool_]]
+# Less than any two shares of a need that differ lie apart.
+_TIE = 1e-12
 
 
 class Shortage(NamedTuple):
@@ -192,6 +194,8 @@ def _certificate(
     """What every domain lacks most of, as a share of the need; copies of a shape say it best."""
     problem = model.problem
     lack = (needs[:, None] - have) / np.maximum(needs[:, None], 1)
+    # Of what lacks altogether, a shape that no node takes says it best.
+    lack += np.array([_TIE * model.is_nowhere(one.shape) for one in model.dimensions])[:, None]
     worst = lack.argmax(axis=0) if len(domains) else np.zeros(0, dtype=np.intp)
     nearest = np.argsort(lack.max(axis=0, initial=0.0), kind="stable")[:NEAREST].tolist()
     shortages = tuple(

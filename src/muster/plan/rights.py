@@ -13,6 +13,9 @@ from muster.plan.outcome import Action, Ground, Measured, UnitKind
 from muster.plan.units import Flags, Numbers, Table
 from muster.snapshot.arrays import Gang, Snapshot
 
+# The most that clocks of two schedulers differ.
+_SKEW_NS = 300 * 10**9
+
 
 class Closed(NamedTuple):
     """The queue from outside of which nothing is taken back, because of what queues would have with the gang.
@@ -203,7 +206,9 @@ class Rights:
     def protected(self) -> Flags:
         """Minimums of gangs that have not run for as long as their queue promises."""
         table = self.table
-        young = (table.started_ns > 0) & (self.snapshot.now_ns - table.started_ns < self.min_runtime_ns)
+        ran_ns = self.snapshot.now_ns - table.started_ns
+        # A start that lies ahead by more than clocks differ protects nothing: it would do so until then.
+        young = (table.started_ns > 0) & (ran_ns > -_SKEW_NS) & (ran_ns < self.min_runtime_ns)
         protected: Flags = young & (table.kind == UnitKind.WHOLE_GANG)
         return protected
 

@@ -19,6 +19,7 @@ from muster.sim.facts import (
     Key,
     Member,
     preemptibility_of,
+    priority_of,
 )
 from muster.sim.sight import Sight
 from muster.sim.staleness import Look, Staleness, is_there
@@ -280,7 +281,7 @@ class Evictions:
 
     def _firm(self, group: Group, placed: list[Member], gone: set[str], moment: float) -> str:
         """Pods that are nobody's to evict."""
-        what = preemptibility_of(group, self._books.priority(group, moment))
+        what = preemptibility_of(group, self._books.classes.at(moment))
         if what == FIRM:
             return "and it is non-preemptible, and not stale"
         if what != SEMI:
@@ -336,13 +337,13 @@ class Evictions:
         """§8: in one queue only who has the higher priority takes room; who is moved keeps room elsewhere. What may be
         reclaimed from another queue the judge does not know: the oracle of the tests does.
         """
-        books, at_s = self._books, decision.at_s
-        for other in books.groups[loser].between(decision.read_s, at_s):
+        classes = self._books.classes.at(decision.at_s)
+        for other in self._books.groups[loser].between(decision.read_s, decision.at_s):
             if (
                 other is None
                 or other.queue != group.queue
                 or other.kept
-                or books.priority(other, at_s) < books.priority(group, at_s)
+                or priority_of(other, classes) < priority_of(group, classes)
             ):
                 return ""
         return f"{'/'.join(group.key)} is in the same queue and has no higher priority"

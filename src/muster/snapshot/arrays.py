@@ -9,6 +9,9 @@
 | `behind_cordons[shape]` | node | is it only a cordon that forbids it; only shapes for which there are such nodes |
 | `liked[shape]` | node | weight; only shapes that like some nodes more than others |
 
+A resource is a column when some node offers it. What shapes ask for beside that stands in `unoffered`, by name: pods of
+such a shape may go nowhere, and what running pods hold of it is nothing to any node.
+
 Nodes stand in the order of their names. A row of a gang's tree is a number from 0, the root, on.
 """
 
@@ -106,9 +109,6 @@ class Issue(NamedTuple):
     row: int
     detail: str
     pod: str = ""
-    # Of a priority: which it is, and the highest that is admitted.
-    asked: int = 0
-    most: int | None = None
 
 
 class Counts(NamedTuple):
@@ -302,6 +302,13 @@ class Snapshot:
     capacity: tuple[int, ...] = (0,) * len(CHARGES)
     # How many pods may go now, per disruption budget.
     disruptions: tuple[int, ...] = ()
+    # Per shape that asks for any: the amounts of resources that no node offers, in base units.
+    unoffered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def asked(self, shape: int) -> dict[str, int]:
+        """All that a pod of the shape asks for, by name, host ports and what no node offers included."""
+        asked = zip(self.resources, self.asks[shape].tolist(), strict=True)
+        return {name: amount for name, amount in asked if amount} | dict(self.unoffered.get(shape, {}))
 
     @once
     def waiting(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Objects become arrays. What did not change since the last build is taken over: gangs, masks, domains, shapes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,26 +9,29 @@ import numpy as np
 from muster.api.cluster import Pod, PodSpec
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
-from muster.api.priorities import Priorities
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.errors import DEFECT
-from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.arrays import Gang, Issue, Snapshot
+from muster.snapshot.asked import Asked
 from muster.snapshot.domains import Domains, domains_of
-from muster.snapshot.gangs import Checked, Surroundings, gang_of
+from muster.snapshot.gangs import UNSUPPORTED, Checked, Surroundings, gang_of
 from muster.snapshot.guards import Guards
-from muster.snapshot.priorities import Ranks, values_of
+from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues, Standing, charge_of, implied
-from muster.snapshot.requests import HOST_PORT, PODS, Request
+from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
-from muster.snapshot.templates import Port, shape_of
+from muster.snapshot.templates import shape_of
 from muster.snapshot.world import Key, PodFacts, State, World, allocatable_of
 
 # More than this no pod costs its queue, in thousandths of a core, bytes or devices.
 _MOST_CHARGED = 2**45
 # Shapes that nobody has any more are forgotten when there are so many.
 _MOST_SHAPES = 20_000
+# The same when they have so many amounts and ports in all, and twice as many as those that are in use.
+_MOST_WEIGHT = 1_000_000
+_TOO_MANY_PORTS = "more host ports than can be counted beside those of other pods that wait"
 
 
 class Shape(NamedTuple):
@@ -41,26 +45,23 @@ class Shape(NamedTuple):
 class Builder:
     """Builds snapshots of one world, each from the one before."""
 
-    def __init__(
-        self,
-        world: World,
-        *,
-        default_queue: str = "default-queue",
-        settings: Settings | None = None,
-        priorities: Priorities | None = None,
-    ) -> None:
+    def __init__(self, world: World, *, default_queue: str = "default-queue", settings: Settings | None = None) -> None:
         self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
-        self._system_namespaces = frozenset((priorities or Priorities()).system_namespaces)
         self._guards = Guards()
         self._checked: dict[Key, Checked] = {}
         # The queues, and what gangs can have in all, each as it was at some count of changes.
         self._standing, self._standing_at = Standing({}), 0
         self._capacity: tuple[int, ...] = ()
         self._capacity_at = NONE
+        self._most_weight = _MOST_WEIGHT
         self._forget()
 
     def _forget(self) -> None:
         self._shapes: list[Shape] = []
+        # How many amounts and ports they have in all; what nodes offer of it; and the shapes by their ports.
+        self._weight = 0
+        self._asked = Asked()
+        self._shape_ports: PortIndex[int] = PortIndex()
         self._rules: list[PodSpec] = []
         self._shape_of: dict[bytes, int] = {}
         self._gangs: dict[Key, Gang] = {}
@@ -78,18 +79,19 @@ class Builder:
         """The world as it is now."""
         world = self._world
         changed, nodes_changed = world.take_changes()
-        if nodes_changed or len(self._shapes) > _MOST_SHAPES:
+        begins = nodes_changed or len(self._shapes) > _MOST_SHAPES or self._weight > self._most_weight
+        if begins:
             self._forget()
             self._look_at_nodes()
             changed = set(world.groups)
         elif self._topologies_seen != world.topologies:
             self._look_at_topologies()
         if self._standing_at != world.queue_changes:
-            classes = values_of(world.priority_classes)
-            self._standing = Standing(world.queues, world.invalid_queues, classes)
-            self._standing_at = world.queue_changes
+            self._standing, self._standing_at = Standing(world.queues, world.invalid_queues), world.queue_changes
         self._guards.update(world.budgets, world.left_alone | world.unread)
         self._rebuild_gangs(changed)
+        if begins:
+            self._most_weight = max(_MOST_WEIGHT, 2 * self._weight)
         return self._arrays(now_ns)
 
     def _look_at_nodes(self) -> None:
@@ -118,7 +120,7 @@ class Builder:
             world.topologies,
             self._topology_number,
             self._standing,
-            Ranks(self._standing, world.priority_classes, self._system_namespaces),
+            world.priority_classes,
             self._default_queue,
             self._settings,
             self._guards,
@@ -180,15 +182,21 @@ class Builder:
         key = shape_of(plain, request)
         number = self._shape_of.get(key)
         if number is None:
-            number = self._shape_of[key] = len(self._shapes)
-            self._shapes.append(Shape(request, (), plain.spec))
+            number = self._add_shape(key, Shape(request, (), plain.spec))
         return number
 
     def _shape_number(self, facts: PodFacts) -> int:
         number = self._shape_of.get(facts.shape)
         if number is None:
-            number = self._shape_of[facts.shape] = len(self._shapes)
-            self._shapes.append(Shape(facts.request, facts.ports, facts.pod.spec))
+            number = self._add_shape(facts.shape, Shape(facts.request, facts.ports, facts.pod.spec))
+        return number
+
+    def _add_shape(self, key: bytes, shape: Shape) -> int:
+        number = self._shape_of[key] = len(self._shapes)
+        self._shapes.append(shape)
+        self._weight += len(shape.request) + len(shape.ports)
+        if shape.ports:
+            self._shape_ports.add(number, shape.ports)
         return number
 
     def _arrays(self, now_ns: int) -> Snapshot:
@@ -199,37 +207,35 @@ class Builder:
         for shape in waiting:
             if shape not in self._allowed:
                 self._look_at_shape(shape)
-        asked = {resource for shape in self._shapes for resource in shape.request}
-        resources = sorted(asked | {"cpu", "memory", PODS})
+        self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
+        resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
-        asks = np.zeros((len(self._shapes), len(resources)), dtype=np.int64)
-        column = {resource: index for index, resource in enumerate(resources)}
-        for row, shape_ in enumerate(self._shapes):
-            for resource, amount in shape_.request.items():
-                asks[row, column[resource]] = amount
-        ports = self._ports(waiting)
+        asks = self._asked.table(resources)
+        charges = _charges(asks, resources, self._asked.charged)
+        ports, too_many = self._ports(waiting)
         if ports:
-            tables, asks = self._with_ports(ports, tables, asks)
+            *tables, asks = self._with_ports(ports, tables, asks)
+        if too_many:
+            gangs = tuple(_held(gang, too_many) for gang in gangs)
+        behind_cordons = {shape: self._behind_cordons[shape] for shape in waiting if shape in self._behind_cordons}
         return Snapshot(
             now_ns=now_ns,
             nodes=self._names,
-            resources=(
-                *resources,
-                *(f"{HOST_PORT}{port}/{protocol} on {ip or 'any IP'}" for ip, protocol, port in ports),
-            ),
+            resources=(*resources, *(port.name for port in ports)),
             allocatable=tables[0],
             free=tables[0] - tables[1],
             releasing=tables[2],
             asks=asks,
-            allowed=Masks({shape: self._allowed[shape] for shape in waiting}, self._table, self._specs()),
-            behind_cordons={shape: self._behind_cordons[shape] for shape in waiting if shape in self._behind_cordons},
+            allowed=Masks({shape: self._allowed[shape] for shape in waiting}, self._table, self._specs(), unoffered),
+            behind_cordons={shape: mask for shape, mask in behind_cordons.items() if shape not in unoffered},
             liked={shape: self._liked[shape] for shape in waiting if shape in self._liked},
             topologies=self._domains,
             gangs=gangs,
             queues=self._queues(),
-            charges=_charges(asks, resources),
+            charges=charges,
             capacity=self._capacity_now(),
             disruptions=self._guards.disruptions(self._world.pods.values(), self._row_of),
+            unoffered=unoffered,
         )
 
     def _capacity_now(self) -> tuple[int, ...]:
@@ -252,6 +258,19 @@ class Builder:
         self._rules.extend(shape.spec for shape in self._shapes[len(self._rules) :])
         return self._rules
 
+    def _ports(self, waiting: Sequence[int]) -> tuple[list[Column], frozenset[int]]:
+        """The columns of host ports that pods wait for, and the shapes for which those would be too many."""
+        wanted = {shape: self._shapes[shape].ports for shape in waiting if self._shapes[shape].ports}
+        if not wanted:
+            return [], frozenset()
+        holders = {
+            key: Holder(row, facts.state is State.TERMINATING)
+            for key, facts in self._world.ported.items()
+            if (row := self._row_of.get(facts.pod.spec.node_name)) is not None
+        }
+        rows = len(self._names) + len(self._shapes)
+        return columns_of(wanted, self._shape_ports, self._world.ports, holders, rows)
+
     def _look_at_shape(self, shape: int) -> None:
         spec = self._shapes[shape].spec
         self._allowed[shape] = self._table.allowed(spec)
@@ -261,55 +280,38 @@ class Builder:
         if liked.any():
             self._liked[shape] = liked
 
-    def _ports(self, waiting: Sequence[int]) -> list[Port]:
-        """The host ports that somebody waits for, with every IP that anybody names for them."""
-        wanted = {port[1:] for shape in waiting for port in self._shapes[shape].ports}
-        if not wanted:
-            return []
-        named = {port for shape in waiting for port in self._shapes[shape].ports}
-        named |= {port for facts in self._world.ported.values() for port in facts.ports if port[1:] in wanted}
-        return sorted(named | {("", *port) for port in wanted})
-
-    def _with_ports(
-        self, ports: Sequence[Port], tables: Sequence[Amounts], asks: Amounts
-    ) -> tuple[list[Amounts], Amounts]:
-        """A host port is a resource of which every node has one; without an IP a pod takes the port of all of them."""
-        columns = {port: tables[0].shape[1] + index for index, port in enumerate(ports)}
-        wider = [np.zeros((len(self._names), len(columns)), dtype=np.int64) for _ in tables]
-        wider[0][:] = 1
-        tables = [
-            np.asfortranarray(np.concatenate([one, more], axis=1)) for one, more in zip(tables, wider, strict=True)
-        ]
-        asks = np.concatenate([asks, np.zeros((len(asks), len(columns)), dtype=np.int64)], axis=1)
-        for facts in self._world.ported.values():
-            row = self._row_of.get(facts.pod.spec.node_name)
-            if row is not None:
-                for column in ports_taken(facts.ports, columns):
-                    tables[HELD][row, column] += 1
-                    tables[RELEASING][row, column] += facts.state is State.TERMINATING
-        for number, shape in enumerate(self._shapes):
-            asks[number, list(ports_taken(shape.ports, columns))] = 1
-        return tables, asks
+    def _with_ports(self, columns: Sequence[Column], tables: Sequence[Amounts], asks: Amounts) -> list[Amounts]:
+        """The tables and `asks` with the columns of ports: every node has one of each."""
+        more = [np.zeros((len(table), len(columns)), dtype=np.int64) for table in (*tables, asks)]
+        more[ALLOCATABLE][:] = 1
+        for number, column in enumerate(columns):
+            more[-1][list(column.shapes), number] = 1
+            for row, terminating in column.holders:
+                more[HELD][row, number] += 1
+                more[RELEASING][row, number] += terminating
+        pairs = zip((*tables, asks), more, strict=True)
+        return [np.asfortranarray(np.concatenate(pair, axis=1)) for pair in pairs]
 
 
-def _charges(asks: Amounts, resources: Sequence[str]) -> Amounts:
-    """What a pod of each shape costs its queue."""
+def _held(gang: Gang, too_many: Collection[int]) -> Gang:
+    """A gang that waits for pods of such a shape is not tried."""
+    wrong = next((batch for batch in gang.waiting if batch.shape in too_many), None)
+    if wrong is None:
+        return gang
+    return replace(gang, held=(*gang.held, Issue(UNSUPPORTED, wrong.leaf, _TOO_MANY_PORTS, wrong.pods[0])))
+
+
+def _charges(asks: Amounts, resources: Sequence[str], more: Mapping[int, Mapping[str, int]]) -> Amounts:
+    """What a pod of each shape costs its queue; `more` is what some ask for that is no column."""
     found = np.zeros((len(asks), len(CHARGES)), dtype=np.int64)
     for column, resource in enumerate(resources):
         if charge_of(resource) != NONE:
             found[:, charge_of(resource)] += asks[:, column]
+    for shape, amounts in more.items():
+        for resource, amount in amounts.items():
+            found[shape, charge_of(resource)] += min(amount, _MOST_CHARGED)
     # Nobody has that much, and sums over all pods of a gang stay within 64 bits.
     return np.minimum(found, _MOST_CHARGED)
-
-
-def ports_taken(ports: Sequence[Port], columns: dict[Port, int]) -> set[int]:
-    """The columns that a pod takes one of: its ports, and with no IP those of every IP. Pods that share one clash."""
-    return {
-        column
-        for ip, protocol, number in ports
-        for (other_ip, other_protocol, other_number), column in columns.items()
-        if protocol == other_protocol and number == other_number and (not ip or ip == other_ip)
-    }
 
 
 def build(world: World, now_ns: int) -> Snapshot:

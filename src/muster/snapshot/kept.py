@@ -115,5 +115,5 @@ def status_of_kept(kept: Iterable[Kept], gang: Gang, snapshot: Snapshot) -> list
 
 def _requests(snapshot: Snapshot, shape: int) -> Request:
     """What pods of the shape ask for, without what every pod takes and without ports, which are no amounts."""
-    asked = zip(snapshot.resources, snapshot.asks[shape].tolist(), strict=True)
-    return {name: amount for name, amount in asked if amount and name != PODS and not name.startswith(HOST_PORT)}
+    asked = snapshot.asked(shape).items()
+    return {name: amount for name, amount in asked if name != PODS and not name.startswith(HOST_PORT)}

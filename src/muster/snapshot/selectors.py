@@ -4,7 +4,7 @@ A table of the nodes answers each question about a label once for all nodes; pod
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -159,17 +159,26 @@ def is_ready(node: Node) -> bool:
 
 
 class Masks(Mapping[int, Mask]):
-    """Where pods of each shape may go: known for shapes that wait, found for others when somebody asks."""
+    """Where pods of each shape may go: known for shapes that wait, found for others when somebody asks. Shapes that are
+    `unoffered` ask for what no node offers: they may go nowhere.
+    """
 
-    def __init__(self, known: dict[int, Mask], nodes: NodeTable, specs: Sequence[PodSpec]) -> None:
-        self._known, self._nodes, self._specs = known, nodes, specs
+    def __init__(
+        self, known: dict[int, Mask], nodes: NodeTable, specs: Sequence[PodSpec], unoffered: Collection[int] = ()
+    ) -> None:
+        self._known, self._nodes, self._specs, self._unoffered = known, nodes, specs, unoffered
         self._waiting = tuple(known)
+        nowhere = np.zeros(len(nodes), dtype=bool)
+        known.update((shape, nowhere) for shape in self._waiting if shape in unoffered)
 
     def __getitem__(self, shape: int) -> Mask:
         if shape not in self._known:
             if not 0 <= shape < len(self._specs):
                 raise KeyError(shape)
-            self._known[shape] = self._nodes.allowed(self._specs[shape])
+            nowhere = shape in self._unoffered
+            self._known[shape] = (
+                np.zeros(len(self._nodes), dtype=bool) if nowhere else self._nodes.allowed(self._specs[shape])
+            )
         return self._known[shape]
 
     def __iter__(self) -> Iterator[int]:

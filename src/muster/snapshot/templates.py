@@ -7,11 +7,13 @@ from msgspec import structs
 
 from muster.api.cluster import Pod, PodSpec
 from muster.errors import BadObject
+from muster.snapshot.ports import Port
 from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, unsupported_fields, wishes
 
-Port = tuple[str, str, int]
-# Templates that nobody uses any more are forgotten when there are so many.
-_MOST_TEMPLATES = 10_000
+# Templates that nobody uses any more are forgotten when there are so many, or when they are so long in all.
+_MOST_TEMPLATES, _MOST_BYTES = 10_000, 2**26
+# The most host ports that a pod may ask for. Names of resources need no bound: what no node offers is no column.
+MOST_PORTS = 1_000
 
 
 class Template(NamedTuple):
@@ -25,6 +27,8 @@ class Template(NamedTuple):
     unsupported: tuple[str, ...]
     # What it would only like of other pods.
     wishes: tuple[str, ...] = ()
+    # Why its pods ask for too much to be placed; those that have a node hold what they hold.
+    excess: str = ""
 
 
 class Templates:
@@ -32,6 +36,7 @@ class Templates:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Template] = {}
+        self._bytes = 0
 
     def of(self, spec: PodSpec) -> Template:
         """The template of a spec, wherever its pod is."""
@@ -39,9 +44,11 @@ class Templates:
         key = msgspec.json.encode(bare)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MOST_TEMPLATES:
+            if len(self._known) >= _MOST_TEMPLATES or self._bytes >= _MOST_BYTES:
                 self._known.clear()
+                self._bytes = 0
             found = self._known[key] = _template(bare)
+            self._bytes += len(key)
         return found
 
     def shared(self, pod: Pod, template: Template) -> Pod:
@@ -59,7 +66,10 @@ def _template(spec: PodSpec) -> Template:
     pod = Pod(spec=spec)
     ports = tuple(host_ports_of(spec))
     unsupported, liked = tuple(unsupported_fields(pod)), tuple(wishes(spec))
-    return Template(spec, request, shape_of(pod, request), ports, problem, unsupported, liked)
+    excess = ""
+    if len(ports) > MOST_PORTS:
+        excess = f"it asks for {len(ports):,} host ports, and a pod may ask for {MOST_PORTS:,}"
+    return Template(spec, request, shape_of(pod, request), ports, problem, unsupported, liked, excess)
 
 
 def shape_of(pod: Pod, request: Request) -> bytes:

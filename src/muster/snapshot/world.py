@@ -1,7 +1,7 @@
 """The mirror of watched objects. `apply` takes one event and keeps what depends on it; nothing is ever recounted."""
 
 import enum
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
@@ -9,12 +9,12 @@ from msgspec import structs
 from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup
-from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.quantity import base_units, held_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
 from muster.errors import BadObject
 from muster.snapshot.arrays import Recorded
+from muster.snapshot.ports import Port, PortIndex
 from muster.snapshot.requests import (
     LARGEST,
     PODS,
@@ -26,7 +26,7 @@ from muster.snapshot.requests import (
 )
 from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
 from muster.snapshot.selectors import is_ready
-from muster.snapshot.templates import Port, Templates, shape_of
+from muster.snapshot.templates import Templates, shape_of
 
 Key = tuple[str, str]
 DEFAULT_NAMESPACE = "default"
@@ -116,6 +116,7 @@ class World:
         self.nominated: set[Key] = set()
         # Pods that hold ports of their node.
         self.ported: dict[Key, PodFacts] = {}
+        self.ports: PortIndex[Key] = PortIndex()
         # Pods by gang, and gangs touched by an event since `take_changes`.
         self.members: dict[Key, dict[Key, PodFacts]] = {}
         self._changed: set[Key] = set()
@@ -134,6 +135,8 @@ class World:
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
         other.recorded, other.keeping, other.nominated = dict(self.recorded), set(self.keeping), set(self.nominated)
         other.left_alone, other.unread, other.ported = set(self.left_alone), set(self.unread), dict(self.ported)
+        for key, facts in self.ported.items():
+            other.ports.add(key, facts.ports)
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
         other.room, other.queue_changes = self.room.copy(), self.queue_changes
         other.look_again()
@@ -160,8 +163,6 @@ class World:
                 # Any gang may refer to these.
                 self._changed.update(self.groups)
                 _keep(by_name[type(found)], found.metadata.name, found, deleted)
-                # A queue may name a PriorityClass.
-                self.queue_changes += isinstance(found, PriorityClass)
 
     def rest(self, gang: Key, why: str) -> None:
         """The gang is left alone from now on; without a reason, it is tried again."""
@@ -235,8 +236,12 @@ class World:
         name = node.metadata.name
         before = self.nodes.get(name)
         _keep(self.nodes, name, node, deleted)
-        amounts = {} if deleted else allocatable_of(node)
-        self.room.set(name, amounts)
+        new = self.room.set(name, {} if deleted else allocatable_of(node))
+        if new:
+            # A device plugin came after pods that hold its devices.
+            for facts in self.pods.values():
+                for table in self._tables_of(facts) if not facts.request.keys().isdisjoint(new) else ():
+                    self.room.recount(table, facts.pod.spec.node_name, facts.request, new)
         if deleted or before is None or _looks(before) != _looks(node):
             self._nodes_changed = True
 
@@ -289,15 +294,21 @@ class World:
 
     def _hold(self, facts: PodFacts, sign: int) -> None:
         """A pod holds its room from being bound until it has ended; while it terminates the room can be waited for."""
+        for table in self._tables_of(facts):
+            self.room.add(table, facts.pod.spec.node_name, facts.request, sign)
+        if facts.holds and facts.ports:
+            key = key_of(facts.pod.metadata)
+            _keep(self.ported, key, facts, sign < 0)
+            (self.ports.remove if sign < 0 else self.ports.add)(key, facts.ports)
+
+    def _tables_of(self, facts: PodFacts) -> Iterator[int]:
+        """The tables of the room that a pod counts in."""
         if facts.holds:
-            node = facts.pod.spec.node_name
-            self.room.add(HELD, node, facts.request, sign)
+            yield HELD
             if facts.gang is None or facts.gang not in self.groups:
-                self.room.add(OTHERS, node, facts.request, sign)
+                yield OTHERS
             if facts.state is State.TERMINATING:
-                self.room.add(RELEASING, node, facts.request, sign)
-            if facts.ports:
-                _keep(self.ported, key_of(facts.pod.metadata), facts, sign < 0)
+                yield RELEASING
 
     def _facts(self, pod: Pod, error: str = "") -> PodFacts:
         """What placement asks of a pod; most of it follows from the template that it was made from."""
@@ -319,7 +330,7 @@ class World:
             held,
             shape,
             template.ports,
-            error or template.problem,
+            error or template.problem or ("" if pod.spec.node_name else template.excess),
             (*template.unsupported, *unsupported_annotations(pod.metadata.annotations)),
             template.wishes,
             held != request,
@@ -408,10 +419,9 @@ def _looks(node: Node) -> tuple[Any, ...]:
     return node.metadata.labels, node.spec, is_ready(node)
 
 
-def _uses(queue: Queue) -> tuple[str | None, ...]:
-    """What decides who may use a queue, and with which priority; what they may have there is kept apart."""
-    stated = queue.metadata.annotations.get
-    return queue.spec.parent_queue, stated(ALLOWED_NAMESPACES_ANNOTATION), stated(MAX_PRIORITY_ANNOTATION)
+def _uses(queue: Queue) -> tuple[str, str | None]:
+    """What decides who may use a queue; what they may have there is kept apart."""
+    return queue.spec.parent_queue, queue.metadata.annotations.get(ALLOWED_NAMESPACES_ANNOTATION)
 
 
 def _keep(objects: dict[Any, Any], key: Any, found: Any, deleted: bool) -> None:

@@ -5,7 +5,7 @@ import pytest
 from muster.api.cluster import Container, Pod, PodSpec, Resources
 from muster.api.kinds import CORE_KINDS, read_object
 from muster.errors import BadObject
-from muster.snapshot.build import ports_taken
+from muster.snapshot.ports import Holder, PortIndex, columns_of
 from muster.snapshot.requests import held_request_of, host_ports_of, is_resized, request_of, unsupported_fields
 
 POD = CORE_KINDS[0]
@@ -184,9 +184,11 @@ def test_what_is_not_supported_is_named(spec, metadata, expected):
 )
 def test_host_ports(one, other, clash):
     mine, theirs = (host_ports_of(pod({"containers": [{"ports": [port]}]}).spec) for port in (one, other))
-    named = sorted({*mine, *theirs, *(("", protocol, port) for _, protocol, port in (*mine, *theirs))})
-    columns = {port: index for index, port in enumerate(named)}
-    assert bool(ports_taken(mine, columns) & ports_taken(theirs, columns)) == clash
+    shapes, pods = PortIndex(), PortIndex()
+    shapes.add(0, mine)
+    pods.add("p", theirs)
+    columns, _ = columns_of({0: tuple(mine)}, shapes, pods, {"p": Holder(0, terminating=False)}, 1)
+    assert any(column.holders for column in columns) == clash
 
 
 def test_only_init_containers_that_stay_keep_their_ports():

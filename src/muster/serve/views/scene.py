@@ -106,7 +106,8 @@ def scene_of(
     else:
         nodes = {name: _facts_of(world.nodes[name]) for name in snapshot.nodes}
         rows = world.room.rows(snapshot.nodes)
-    unit = _unit(world, rows, snapshot.resources, before.unit if before is not None else None)
+    was = before.unit if before is not None else None
+    unit = _unit(world, rows, snapshot.resources, snapshot.unoffered, was)
     slots, free = _room(unit, snapshot, world, rows)
     return Scene(
         plan,
@@ -197,7 +198,9 @@ def _facts_of(node: Node) -> NodeFacts:
     return NodeFacts(READY, "")
 
 
-def _unit(world: World, rows: Rows, asked: Collection[str], before: Unit | None) -> Unit:
+def _unit(
+    world: World, rows: Rows, asked: Collection[str], unoffered: Mapping[int, Mapping[str, int]], before: Unit | None
+) -> Unit:
     """GPUs, of all makers alike; where nobody has any, the device that most nodes have of those that are `asked` for,
     or that was the unit before; else CPU. Device plugins count much that is no place for a pod: what no gang ever asks
     for says nothing.
@@ -209,7 +212,8 @@ def _unit(world: World, rows: Rows, asked: Collection[str], before: Unit | None)
     there = {resource: nodes for resource, nodes in zip(devices, counts, strict=True) if nodes}
     if not len(rows):
         # What there is room for is told by nobody: what is asked for has to do.
-        devices = [resource for resource in asked if "/" in resource]
+        asked = {*asked, *(name for amounts in unoffered.values() for name in amounts)}
+        devices = [resource for resource in sorted(asked) if "/" in resource]
         there = dict.fromkeys(devices, 0)
     was = before.resource if before is not None else ""
     ranks = {resource: _rank(resource, asked, was) for resource in there}

@@ -21,12 +21,16 @@ TEMPLATES = Wishes(
     config="{{ toJson .Values.config | quote }}",
     digest="{{ toJson .Values.config | sha256sum | trunc 16 }}",
     queue='{{ .Values.config.defaultQueue | default "default-queue" }}',
+    schedulers='{{ .Values.config.schedulerNames | default (list "kai-scheduler") | toJson | quote }}',
     service_monitor=True,
     page='{{ ternary "on" "off" .Values.page }}',
     without=frozenset(("namespace", "crds")),
 )
 # Templates that give more than a text: they stand without quotes.
-_BARE = re.compile(r"'(\{\{ (?:\.Values\.replicas|toJson [^']*\| quote|toJson \.Values\.resources) \}\})'")
+_BARE = re.compile(
+    r"'(\{\{ (?:\.Values\.replicas|toJson [^']*\| quote|\.Values\.config\.schedulerNames [^']*\| quote|"
+    r"toJson \.Values\.resources) \}\})'"
+)
 _PARTS = {
     "rbac": "",
     "guard": "guard",
@@ -51,7 +55,7 @@ VALUES = {
     ),
     "webhook": (True, "Judge PodGroups, Queues, Topologies and ResourceInterfaces when they are written."),
     "certManager": (False, "cert-manager makes the webhook's certificate, else muster makes its own."),
-    "guard": (True, "The API server refuses muster itself any change of what a pod runs."),
+    "guard": (True, "Policies: what muster may change of pods and gangs, and that only muster marks pods as admitted."),
     "budget": (True, "A PodDisruptionBudget: at most one replica is drained at a time."),
     "networkPolicy": (True, "Health and metrics only for namespaces with the label muster.dev/metrics: allowed."),
     "userRoles": (True, "muster's kinds in Kubernetes' own role view, PodGroups to write in edit and admin."),

@@ -60,7 +60,10 @@ def evaluate(text: str, context: dict[str, Any]) -> str:
     for pipe in pipes:
         function, _, argument = pipe.partition(" ")
         if function == "default":
-            value = value or json.loads(argument)
+            words = re.fullmatch(r"\(list (.+)\)", argument)
+            value = value or ([json.loads(word) for word in words[1].split()] if words else json.loads(argument))
+        elif function == "toJson":
+            value = json.dumps(value, separators=(",", ":"))
         elif function == "quote":
             value = json.dumps(value)
         elif function == "sha256sum":

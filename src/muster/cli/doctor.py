@@ -34,6 +34,7 @@ from muster.cli.checkup import (
     part,
 )
 from muster.cli.files import Source
+from muster.cli.forging import CHECK, check_marks
 from muster.cli.judging import check_all, name_of, plural
 from muster.cli.live import NODE, POD, PRIORITY_CLASS, connected, open_client, read_list
 from muster.cli.options import Server, load_config, with_cluster, with_config, with_output
@@ -112,7 +113,7 @@ def doctor(
 
     Checked are the server and your credentials, our CRDs, every right that muster needs (yours, or those of a service
     account), nodes and the labels of Topologies, Queues and the other objects of ours, the webhook and its certificate,
-    other schedulers, the leader, and pods that wait without a gang. Exits with 1 when something failed.
+    admission marks, other schedulers, the leader, and pods that wait without a gang. Exits with 1 when one failed.
     """
     config = load_config(config_file, flags).config
     if account and (account.count("/") != 1 or not all(account.split("/"))):
@@ -169,6 +170,7 @@ async def _examine(connection: Connection, config: Config, where: tuple[str, str
             "rights": _rights(patient, list(_workloads(definitions)), lists),
             "objects": objects,
             "webhook": _webhook(patient),
+            CHECK: _marks(patient),
             "leader": _leader(patient),
         }
         rest = [_definitions(definitions), *await together(_told(check, work) for check, work in works.items())]
@@ -442,6 +444,10 @@ async def _ready(client: Client, service: Document) -> int | None:
         return None
     endpoints = [one for found in slices for one in part(found, "endpoints") or ()]
     return sum(part(one, "conditions").get("ready") is not False for one in endpoints)
+
+
+async def _marks(patient: Patient) -> list[Finding]:
+    return [await check_marks(patient.client, patient.config.scheduler_names[0])]
 
 
 async def _leader(patient: Patient) -> list[Finding]:

@@ -5,7 +5,7 @@ templates as wishes.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from muster import __version__
@@ -13,6 +13,7 @@ from muster.api.crd import custom_resource_definitions
 from muster.api.kinds import OUR_KINDS, QUEUE
 from muster.api.queue import BASE_UNITS, UNLIMITED
 from muster.api.writing import write_yaml
+from muster.cli.policies import guards, protection
 from muster.cli.roles import (
     ADMISSION,
     SERVICE_ACCOUNT,
@@ -21,12 +22,12 @@ from muster.cli.roles import (
     access,
     operator_role,
     page_access,
-    pod_guard,
     user_name,
     user_roles,
     webhook_access,
 )
 from muster.config import variable_of
+from muster.snapshot.world import DEFAULT_SCHEDULERS
 
 NAMESPACE = "muster-system"
 IMAGE = f"muster:{__version__}"
@@ -68,6 +69,8 @@ class Wishes(NamedTuple):
     # Tells one configuration from another; made from `config` when empty.
     digest: str = ""
     queue: str = "default-queue"
+    # Only where `config` is a template: a template that gives the scheduler names as a list.
+    schedulers: str = ""
     without: frozenset[str] = frozenset()
     service_monitor: bool = False
     cert_manager: bool = False
@@ -96,7 +99,8 @@ def _pieces(wishes: Wishes) -> Iterator[Piece]:
     yield Piece("", _labelled(_service_account(wishes)))
     for document in access(wishes.namespace):
         yield Piece("rbac", _labelled(document))
-    for document in pod_guard(wishes.namespace):
+    us = user_name(wishes.namespace)
+    for document in (*guards(us), *protection(us, _schedulers(wishes))):
         yield Piece("guard", _labelled(document))
     for document in (*user_roles(), *operator_role(wishes.namespace)):
         yield Piece("user-roles", _labelled(document))
@@ -113,6 +117,13 @@ def _pieces(wishes: Wishes) -> Iterator[Piece]:
     yield Piece("queue", _labelled(_queue(wishes)))
     for document in _webhook(wishes):
         yield Piece("webhook", _labelled(document))
+
+
+def _schedulers(wishes: Wishes) -> Collection[str] | str:
+    """The scheduler names of the configuration; a template stays one."""
+    if isinstance(wishes.config, str):
+        return wishes.schedulers
+    return wishes.config.get("schedulerNames") or DEFAULT_SCHEDULERS
 
 
 def is_shared(namespace: str) -> bool:

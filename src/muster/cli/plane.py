@@ -34,6 +34,7 @@ from muster.kube.credentials import Credentials, Fixed, KeyPair, Secret
 from muster.kube.kubeconfig import connect
 from muster.serve.webhook.admitting import Admitting
 from muster.serve.webhook.answers import Webhook
+from muster.serve.webhook.guarding import Guarding
 from muster.snapshot.world import World
 from muster.telemetry import Log, Metrics
 
@@ -98,7 +99,7 @@ class Plane:
             new_uid=lambda: str(uuid.uuid4()),
             suffix=lambda: objects.suffix(chance.choice),
             checks=CHECKS,
-            reviews=[self._admitting(store)],
+            reviews=[self._admitting(store), Guarding(user_name(NAMESPACE), self._config.scheduler_names)],
         )
         furnisher = Furnisher(self.server)
         usual = NODES if furnisher.is_new() else 0

@@ -46,28 +46,6 @@ def page_access(namespace: str) -> list[Document]:
     return [_cluster_role("muster-page", _rules(PAGE)), _cluster_binding("muster-page", namespace)]
 
 
-def pod_guard(namespace: str) -> list[Document]:
-    """RBAC can't tell a label from a container: whoever may patch pods may change what they run. The API server itself
-    sees to it that muster does not.
-    """
-    name = "muster-pods"
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
-    by_us = f"request.userInfo.username == '{user_name(namespace)}'"
-    message = "muster may label and annotate pods, and never change what they run"
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "by-muster", "expression": by_us}],
-        "validations": [{"expression": "object.spec == oldObject.spec", "message": message}],
-    }
-    bound = {"policyName": name, "validationActions": ["Deny"]}
-    version, metadata = f"{ADMISSION}/v1", {"name": name}
-    return [
-        {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec},
-        {"apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": bound},
-    ]
-
-
 def user_name(namespace: str) -> str:
     """Who muster is to the API server."""
     return f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}"

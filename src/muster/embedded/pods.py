@@ -3,7 +3,8 @@
 from typing import Any
 
 from muster.embedded import applying, objects
-from muster.embedded.core import Core, Document, Target
+from muster.embedded.admission import admit
+from muster.embedded.core import Asked, Core, Document, Options, Target
 from muster.embedded.deleting import Deletion, check_preconditions, delete, deletion_of
 from muster.embedded.exchange import Said, bad_request, conflict, not_found, other_namespace, required
 from muster.embedded.refusals import Cause
@@ -15,7 +16,7 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BUDGETS = "poddisruptionbudgets.policy"
 
 
-def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -> Document:
+def bind(core: Core, target: Target, binding: Document, asked: Options) -> Document:
     """Assign a pod to a node: 409 when it has one, is on its way out, is gated, or is not the pod that was meant."""
     metadata = binding.get("metadata") or {}
     name, node = metadata.get("name") or "", (binding.get("target") or {}).get("name") or ""
@@ -30,6 +31,7 @@ def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -
         raise Said(500, "", str(cause))
     if not node:
         raise Said(500, "", str(required("target.name")))
+    admit(core, Asked("CREATE", target, binding, None, asked.user, asked.dry_run))
     pod = core.store.get(target.key)
     if pod is None:
         raise not_found(target.resource, target.name)
@@ -38,7 +40,7 @@ def bind(core: Core, target: Target, binding: Document, dry_run: bool = False) -
     if why:
         message = f'Operation cannot be fulfilled on pods/binding "{name}": {why}'
         raise Said(409, "Conflict", message, {"name": name, "kind": "pods/binding"})
-    if dry_run:
+    if asked.dry_run:
         return SUCCESS
     _store(core, target, pod, _bound(core, pod, node, metadata))
     return SUCCESS
@@ -104,14 +106,14 @@ def _store(core: Core, target: Target, old: Document, new: Document) -> Document
         raise conflict(target.resource, target.name) from stale
 
 
-def evict(core: Core, target: Target, eviction: Document, dry_run: bool = False) -> Document:
+def evict(core: Core, target: Target, eviction: Document, asked: Options) -> Document:
     """Delete a pod if the budget that covers it allows; 429 if not now, 500 if two cover it."""
     metadata = eviction.get("metadata") or {}
     if (metadata.get("name") or "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     _of_this_namespace(target, metadata)
     options = deletion_of(eviction.get("deleteOptions"), {})
-    options = options._replace(dry_run=options.dry_run or dry_run)
+    options = options._replace(dry_run=options.dry_run or asked.dry_run, user=asked.user)
     pod = core.store.get(target.key)
     if pod is None:
         raise not_found(target.resource, target.name)

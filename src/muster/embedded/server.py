@@ -283,7 +283,7 @@ class Server:
         if below.name in ("binding", "eviction"):
             document = self._body(request, target.resource, below.api_version, below.kind)
             act = pods.bind if below.name == "binding" else pods.evict
-            return answer(201, act(self.core, target, document, options_of(request).dry_run))
+            return answer(201, act(self.core, target, document, options_of(request)))
         if below.name == "finalize":
             document = self._body(request, target.resource)
             return answer(200, deleting.finalize_namespace(self.core, target, document))
@@ -312,9 +312,8 @@ class Server:
             all_pods = self.core.kinds.find("", "v1", "pods")
             assert all_pods
             name = (document.get("metadata") or {}).get("name") or ""
-            return answer(
-                201, pods.bind(self.core, Target(all_pods, target.namespace, name), document, options.dry_run)
-            )
+            meant = Target(all_pods, target.namespace, name, "binding")
+            return answer(201, pods.bind(self.core, meant, document, options))
         written = writing.create(self.core, target, document, options)
         return self._written(target, request, written)
 

@@ -16,6 +16,8 @@ from muster.kube.clock import micro_time, within
 from muster.kube.remembering import remember
 from muster.kube.resources import EVENT
 
+# Who muster is in its events.
+CONTROLLER = "muster.dev/scheduler"
 NORMAL = "Normal"
 WARNING = "Warning"
 
@@ -91,7 +93,7 @@ class EventRecorder:
     """Records events and writes them in the background while it is open."""
 
     def __init__(
-        self, client: Client, *, controller: str = "muster.dev/scheduler", instance: str, rates: Rates | None = None
+        self, client: Client, *, controller: str = CONTROLLER, instance: str, rates: Rates | None = None
     ) -> None:
         self._client = client
         self._clock = client.clock

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from muster.kube.client import Client, Limits
 from muster.kube.transport import Answer, Request, Unanswered
-from unit.kube.playing import HastyClock, Played, answer, refusal
+from unit.kube.playing import HastyClock, Played, answer, refusal, status
 
 KUBECONFIG = {
     "current-context": "here",
@@ -49,6 +49,8 @@ class Cluster:
         self.who = 200
         # What the webhook says when the server asks it; None: nothing is wrong.
         self.webhook: Answer | None = None
+        # What the policy says to a pod with a forged mark; None: there is no policy.
+        self.guard: Answer | None = answer(status(422, "Invalid", "only muster may set muster.dev/admitted"), 422)
         self.transport = Played(self.reply)
         self.reviews: list[dict[str, Any]] = []
 
@@ -114,6 +116,10 @@ class Cluster:
             assert request.params["dryRun"] == "All", "nothing is ever written"
             refused = {"podgroups", "create podgroups"} & self.forbidden
             return refusal(403, "Forbidden") if refused else self.webhook or answer(body, 201)
+        if body["kind"] == "Pod":
+            assert request.params["dryRun"] == "All", "nothing is ever written"
+            refused = {"pods", "create pods"} & self.forbidden
+            return refusal(403, "Forbidden") if refused else self.guard or answer(body, 201)
         if body["kind"] == "SelfSubjectReview":
             return answer({"status": {"userInfo": {"username": "alice"}}})
         self.reviews.append(body["spec"])

@@ -536,6 +536,31 @@ class TestWebhook:
         assert done.code == 0
 
 
+class TestMarks:
+    """Whether only muster can write admission marks."""
+
+    def test_protected(self, doctor):
+        assert states(doctor(healthy())[0])["admission marks"] == ["ok"]
+
+    def test_not_protected(self, doctor):
+        """It says what that means, and scheduling goes on."""
+        cluster = healthy()
+        cluster.guard = None
+        found, done = doctor(cluster)
+        (told,) = found["admission marks"]
+        assert (told["state"], done.code) == ("warn", 0)
+        assert "exceed limits and use up other queues" in told["message"]
+        assert "muster manifests" in told["hint"]
+
+    @pytest.mark.parametrize("code", [403, 422])
+    def test_not_known(self, doctor, code):
+        """Another refusal says nothing about marks."""
+        cluster = healthy()
+        cluster.guard = answer(status(code, "Forbidden", "exceeded quota"), code)
+        (told,) = doctor(cluster)[0]["admission marks"]
+        assert (told["state"], told["message"].split(":")[0]) == ("warn", "not checked")
+
+
 class TestLeader:
     @pytest.mark.parametrize(
         ("held", "state"), [({}, "ok"), ({"age_s": 600}, "fail"), ({"holder": ""}, "warn"), (None, "warn")]

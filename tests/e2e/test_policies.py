@@ -1,0 +1,213 @@
+"""The policies of an installation on a real API server: what tenants may not write, and what muster may not."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.plane import MERGE_PATCH, ControlPlane, Requests, gate, wait_until
+from e2e.plane.access import Answer
+from unit.serve.tenants import ADMIN, MARK, MUSTER, PODS, TENANT, binding, play, pod
+
+gate.require()
+
+BIN = Path(sys.executable).parent
+SPACE = "muster-system"
+APPLY = ("apply", "--server-side", "--validate=strict")
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": "default"}}
+GANGS = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+Asked = Any
+
+
+def muster(*args: str) -> str:
+    return subprocess.run([BIN / "muster", *args], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """A control plane with everything but the webhook, and a tenant with the role edit in one namespace."""
+    gate.obtain(request.config)
+    with ControlPlane(controllers=True) as started:
+        started.kubectl(*APPLY, "-f", "-", stdin=muster("crds"))
+        started.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+        started.kubectl(*APPLY, "-f", "-", stdin=muster("manifests", "--without", "webhook"))
+        started.kubectl("-n", "default", "create", "serviceaccount", "tenant")
+        bound = ("create", "rolebinding", "tenant", "--clusterrole=edit", "--serviceaccount=default:tenant")
+        started.kubectl("-n", "default", *bound)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def asked(plane: ControlPlane) -> Asked:
+    """Asks as somebody, once the policies are in force."""
+    tokens = {TENANT: ("default", "tenant"), MUSTER: (SPACE, "muster")}
+    callers = {who: Requests(plane.url, plane.ca, token=plane.service_account_token(*of)) for who, of in tokens.items()}
+
+    def ask(who: str, method: str, path: str, body: Any = None) -> Answer:
+        args = (method, path, body, *([MERGE_PATCH] if method == "PATCH" else []))
+        return plane.request(*args) if who == ADMIN else callers[who](*args)
+
+    def in_force() -> bool:
+        forged = ask(ADMIN, "POST", f"{PODS}?dryRun=All", pod("forged", mark="q/u"))
+        event = ask(MUSTER, "POST", f"{EVENTS}?dryRun=All", an_event("other"))
+        return forged.status == 422 and event.status == 422
+
+    wait_until(in_force, 30, "the policies")
+    wait_until(lambda: ask(TENANT, "GET", GANGS).status == 200, 30, "the aggregated role")
+    return ask
+
+
+def an_event(controller: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"generateName": "e-"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Normal",
+        "reason": "R",
+        "action": "A",
+        "note": "n",
+        "reportingController": controller,
+        "reportingInstance": "i",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    }
+
+
+def test_the_policies_mean_something_to_the_server(plane: ControlPlane, asked: Asked) -> None:
+    """Every expression compiles, and none is doubtful."""
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    said = {one["metadata"]["name"]: one.get("status", {}) for one in plane.request("GET", path).body["items"]}
+    assert said.keys() >= {"muster-admitted", "muster-pods", "muster-podgroups", "muster-events"}
+    assert [one["typeChecking"] for one in said.values() if one.get("typeChecking", {}).get("expressionWarnings")] == []
+
+
+def test_marks_and_membership_are_for_muster_to_write(asked: Asked) -> None:
+    """The steps that the embedded server is asked, too."""
+
+    def ask(who: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+        answer = asked(who, method, path, body)
+        return answer.status, answer.body
+
+    assert play(ask) == []
+
+
+def test_the_mark_of_a_binding_stays_with_the_pod(asked: Asked) -> None:
+    """Whatever else is written to it, until it is gone."""
+    assert asked(TENANT, "POST", PODS, pod("kept")).status == 201
+    assert asked(MUSTER, "POST", f"{PODS}/kept/binding", binding("kept", "team/uid")).status == 201
+    assert asked(ADMIN, "PATCH", f"{PODS}/kept/status", {"status": {"phase": "Running"}}).status == 200
+    assert asked(TENANT, "PATCH", f"{PODS}/kept", {"metadata": {"labels": {"a": "b"}}}).status == 200
+    assert asked(TENANT, "DELETE", f"{PODS}/kept").status == 200
+    found = asked(TENANT, "GET", f"{PODS}/kept").body
+    assert found["metadata"]["annotations"][MARK] == "team/uid"
+    assert found["metadata"]["deletionTimestamp"]
+
+
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "0"}
+
+
+def _meta(**more: Any) -> dict[str, Any]:
+    return {"metadata": more}
+
+
+@pytest.mark.parametrize(
+    ("body", "taken"),
+    [
+        pytest.param(_meta(labels={"kai.scheduler/subgroup-name": "a", "muster.dev/x": "y"}), True, id="its labels"),
+        pytest.param(_meta(annotations={"pod-group-name": "g", "kai.scheduler/x": "y"}), True, id="its annotations"),
+        pytest.param(_meta(labels={"app": "x"}), False, id="a label"),
+        pytest.param(_meta(labels={"tenant": None}), False, id="a label that goes"),
+        pytest.param(_meta(annotations={"example.com/x": "y"}), False, id="an annotation"),
+        pytest.param(_meta(ownerReferences=[OWNER]), False, id="an owner"),
+        pytest.param(_meta(finalizers=["example.com/wait"]), False, id="a finalizer"),
+        pytest.param({"spec": {"activeDeadlineSeconds": 1}}, False, id="a deadline"),
+        pytest.param({"spec": {"containers": [{"name": "main", "image": "other"}]}}, False, id="an image"),
+    ],
+)
+def test_what_muster_may_change_of_a_pod(asked: Asked, body: Any, taken: bool) -> None:
+    made = pod("guarded")
+    made["metadata"]["labels"]["tenant"] = "yes"
+    assert asked(TENANT, "POST", PODS, made).status in (201, 409)
+    answer = asked(MUSTER, "PATCH", f"{PODS}/guarded?dryRun=All", body)
+    assert (answer.status == 200) == taken, answer.body
+    assert taken or "ValidatingAdmissionPolicy 'muster-pods'" in answer.body["message"]
+    assert asked(ADMIN, "PATCH", f"{PODS}/guarded?dryRun=All", _meta(labels={"app": "x"})).status == 200
+
+
+def _condition(kind: str, status: str = "False") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": "R", "message": "m"}
+
+
+READY = _condition("Ready", "True")
+
+
+@pytest.mark.parametrize(
+    ("body", "taken"),
+    [
+        pytest.param({"status": {"nominatedNodeName": "n1"}}, True, id="a nomination"),
+        pytest.param({"status": {"conditions": [READY, _condition("PodScheduled")]}}, True, id="scheduled"),
+        pytest.param({"status": {"conditions": [READY, _condition("muster.dev/Accepted")]}}, True, id="accepted"),
+        pytest.param({"status": {"conditions": [_condition("Ready")]}}, False, id="ready"),
+        pytest.param({"status": {"conditions": []}}, False, id="no conditions"),
+        pytest.param({"status": {"phase": "Succeeded"}}, False, id="a phase"),
+        pytest.param({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}}, False, id="an address"),
+        pytest.param(_meta(labels={"app": "x"}), False, id="a label"),
+    ],
+)
+def test_what_muster_may_change_of_the_status_of_a_pod(asked: Asked, body: Any, taken: bool) -> None:
+    assert asked(TENANT, "POST", PODS, pod("watched")).status in (201, 409)
+    assert asked(ADMIN, "PATCH", f"{PODS}/watched/status", {"status": {"conditions": [READY]}}).status == 200
+    answer = asked(MUSTER, "PATCH", f"{PODS}/watched/status?dryRun=All", body)
+    assert (answer.status == 200) == taken, answer.body
+    assert taken or "ValidatingAdmissionPolicy 'muster-pods'" in answer.body["message"]
+
+
+def gang(name: str, **annotations: str) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": annotations}
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": {"minMember": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "taken"),
+    [
+        pytest.param("derived", {"spec": {"minMember": 2}}, True, id="the spec of one that it made"),
+        pytest.param("derived", _meta(annotations={"kai.scheduler/x": "y"}), True, id="its annotations"),
+        pytest.param("derived", _meta(ownerReferences=[OWNER]), True, id="the owner of one without"),
+        pytest.param("derived", _meta(finalizers=["example.com/wait"]), False, id="a finalizer"),
+        pytest.param("written", _meta(annotations={"kai.scheduler/kept-room": None}), True, id="older kept room goes"),
+        pytest.param("written", {"spec": {"queue": "other"}}, False, id="the queue of another's"),
+        pytest.param("written", _meta(labels={"a": "b"}), False, id="a label of another's"),
+        pytest.param(
+            "written",
+            {**_meta(annotations={"kai.scheduler/top-owner-metadata": "x"}), "spec": {"queue": "x"}},
+            False,
+            id="one that it takes over",
+        ),
+    ],
+)
+def test_what_muster_may_change_of_a_gang(asked: Asked, name: str, body: Any, taken: bool) -> None:
+    """Where it stands that muster made it, it may; what its author wrote stays."""
+    said = {"derived": {"kai.scheduler/top-owner-metadata": "x"}, "written": {"kai.scheduler/kept-room": "[]"}}
+    assert asked(ADMIN, "POST", GANGS, gang(name, **said[name])).status in (201, 409)
+    answer = asked(MUSTER, "PATCH", f"{GANGS}/{name}?dryRun=All", body)
+    assert (answer.status == 200) == taken, answer.body
+    assert taken or "ValidatingAdmissionPolicy 'muster-podgroups'" in answer.body["message"]
+
+
+def test_muster_writes_its_own_events_and_no_others(asked: Asked) -> None:
+    made = asked(MUSTER, "POST", EVENTS, an_event("muster.dev/scheduler"))
+    assert made.status == 201, made.body
+    series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}
+    assert asked(MUSTER, "PATCH", f"{EVENTS}/{made.body['metadata']['name']}", series).status == 200
+    theirs = asked(ADMIN, "POST", EVENTS, an_event("kubelet")).body["metadata"]["name"]
+    refused = asked(MUSTER, "PATCH", f"{EVENTS}/{theirs}", series)
+    assert (refused.status, "muster-events" in refused.body["message"]) == (422, True)

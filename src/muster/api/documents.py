@@ -1,12 +1,14 @@
 """Bytes become documents: YAML 1.2 and JSON, bounded in size and depth, one bad document never costs another.
 
-Aliases are refused (they are how a small file becomes a large object), and so are tags that would make anything but
-plain data. `yes`, `on` and dates stay text, as in YAML 1.2. A key that stands twice is reported; the first one counts.
+Aliases are written out within a limit, as they are how a small file becomes a large object. Tags that would make
+anything but plain data are refused. `yes`, `on` and dates stay text, as in YAML 1.2. A key that stands twice is
+reported; the first one counts.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
@@ -38,6 +40,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     max_documents: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 100_000
     max_document_bytes: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})] = 1024 * 1024
     max_depth: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": 200})] = 100
+    # What the aliases of one document repeat, in values; 64 characters of text are one.
+    max_repeated: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 1_000_000})] = 100_000
 
 
 class Problem(NamedTuple):
@@ -129,7 +133,7 @@ def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
     if size > limits.max_document_bytes and not _LIST_KIND.search(text):
         return _unread(number, line, text, _too_large("", size, limits))
     written = text
-    builder = _Builder(limits.max_depth)
+    builder = _Builder(limits)
     # The parser does not take the end of the document before for a start.
     text = "   " + text[3:] if text.startswith("...") else text
     try:
@@ -146,6 +150,11 @@ def _read_yaml(number: int, line: int, text: str, limits: Limits) -> Document:
     except _RefusedError as refused:
         problem = Problem("", f"line {line + refused.line}: {refused.message}", refused.hint)
         return _unread(number, line, written, problem)
+    if builder.repeated:
+        written_out = json.dumps(builder.value, ensure_ascii=False).encode("utf-8", "replace")
+        too_much = _refused_json(builder.value, len(written_out), limits)
+        if too_much is not None:
+            return _unread(number, line, written, too_much)
     return Document(number, line, builder.value, builder.problems, builder.doubts, written)
 
 
@@ -290,23 +299,54 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line if event.start_mark else 0
 
 
-class _Builder:
-    """Makes plain data from parser events, without recursion."""
+class _Anchored(NamedTuple):
+    """A value that an alias may repeat, with its size and how deep it is nested."""
 
-    def __init__(self, max_depth: int) -> None:
+    value: Any
+    size: int
+    depth: int
+
+
+class _Open:
+    """A collection that has not ended: where it stands, its anchor, and in a mapping the key whose value comes next."""
+
+    def __init__(self, value: Any, path: str, anchor: str) -> None:
+        self.value, self.path, self.anchor = value, path, anchor
+        self.key: str | None = None
+        # Whether that key is `<<`, and the entries that it brings.
+        self.is_merging = False
+        self.merged: dict[str, Any] | None = None
+        self.size, self.depth = 1, 1
+
+    def hold(self, size: int, depth: int) -> None:
+        """One more value is inside."""
+        self.size, self.depth = self.size + size, max(self.depth, depth + 1)
+
+
+class _Builder:
+    """Makes plain data from parser events, without recursion. An alias becomes a copy of what it repeats."""
+
+    def __init__(self, limits: Limits) -> None:
         self.value: Any = None
         self.problems: list[Problem] = []
         self.doubts: list[Problem] = []
-        self._max_depth = max_depth
+        # The size of all that aliases repeat.
+        self.repeated = 0
+        self._limits = limits
         self._started = False
-        self._open: list[Any] = []
-        # Beside each open collection: its own path, and in a mapping the key that waits for its value.
-        self._paths: list[str] = []
-        self._keys: list[str | None] = []
+        self._open: list[_Open] = []
+        # None while the collection with this anchor is open.
+        self._anchors: dict[str, _Anchored | None] = {}
 
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
-            path = self._put(self._scalar(event), event)
+            value = self._scalar(event)
+            # 64 characters of text count as one value.
+            whole = _Anchored(value, 1 + len(value) // 64 if isinstance(value, str) else 1, 0)
+            if event.anchor:
+                self._anchors[event.anchor] = whole
+            path = self._put(value, event)
+            self._hold(whole)
             if event.implicit[0] and event.tag is None and is_doubtful(event.value):
                 self.doubts.append(_doubt(path, event.value))
         elif isinstance(event, yaml.MappingStartEvent):
@@ -314,18 +354,14 @@ class _Builder:
         elif isinstance(event, yaml.SequenceStartEvent):
             self._start([], event)
         elif isinstance(event, yaml.CollectionEndEvent):
-            self._open.pop()
-            self._paths.pop()
-            self._keys.pop()
+            self._end()
         elif isinstance(event, yaml.DocumentStartEvent):
             # The parser knows more kinds of line breaks than YAML 1.2 does.
             if self._started:
                 raise _RefusedError(_line(event), "a second document starts here", "put --- on a line of its own")
             self._started = True
         elif isinstance(event, yaml.AliasEvent):
-            raise _RefusedError(
-                _line(event), f"the alias *{(event.anchor or '')[:60]} is not allowed", "write the value out"
-            )
+            self._repeat(event)
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         if event.tag is not None:
@@ -341,31 +377,79 @@ class _Builder:
 
     def _start(self, collection: Any, event: yaml.NodeEvent) -> None:
         self._check_tag(event)
-        if len(self._open) >= self._max_depth:
-            problem = _too_deep(self._max_depth)
+        self._check_depth(event, 1)
+        self._open.append(_Open(collection, self._put(collection, event), event.anchor or ""))
+        if event.anchor:
+            self._anchors[event.anchor] = None
+
+    def _end(self) -> None:
+        """A collection is complete. What it merges is put into it; an entry of its own wins."""
+        ended = self._open.pop()
+        for key, value in (ended.merged or {}).items():
+            ended.value.setdefault(key, value)
+        whole = _Anchored(ended.value, ended.size, ended.depth)
+        if ended.anchor:
+            self._anchors[ended.anchor] = whole
+        self._hold(whole)
+
+    def _hold(self, value: _Anchored) -> None:
+        if self._open:
+            self._open[-1].hold(value.size, value.depth)
+
+    def _repeat(self, event: yaml.AliasEvent) -> None:
+        name = event.anchor or ""
+        known = self._anchors.get(name)
+        if known is None:
+            why = "is inside of the value that it repeats" if name in self._anchors else "repeats nothing"
+            raise _RefusedError(
+                _line(event), f"the alias *{name[:60]} {why}", f"write &{name[:60]} at a value above it"
+            )
+        self.repeated += known.size
+        if self.repeated > self._limits.max_repeated:
+            message = f"aliases repeat more than {self._limits.max_repeated:,} values"
+            raise _RefusedError(_line(event), message, "write the values out, or split the document")
+        self._check_depth(event, known.depth)
+        self._put(deepcopy(known.value), event)
+        self._hold(known)
+
+    def _check_depth(self, event: yaml.NodeEvent, more: int) -> None:
+        if len(self._open) + more > self._limits.max_depth:
+            problem = _too_deep(self._limits.max_depth)
             raise _RefusedError(_line(event), problem.message, problem.hint)
-        path = self._put(collection, event)
-        self._open.append(collection)
-        self._paths.append(path)
-        self._keys.append(None)
 
     def _put(self, value: Any, event: yaml.NodeEvent) -> str:
         """Adds the value where it stands, and gives its path."""
         if not self._open:
             self.value = value
             return ""
-        parent, path, key = self._open[-1], self._paths[-1], self._keys[-1]
-        if isinstance(parent, list):
-            parent.append(value)
-            return child_path(path, len(parent) - 1)
-        if key is None:
+        parent = self._open[-1]
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+            return child_path(parent.path, len(parent.value) - 1)
+        if parent.key is None:
             if not isinstance(value, str):
                 raise _RefusedError(_line(event), f"the key {shown(value)} is not text", "put the key in quotes")
-            self._keys[-1] = value
-            return path
-        self._keys[-1] = None
-        if key in parent:
-            self.problems.append(_stands_twice(path, key))
+            parent.key, parent.is_merging = value, _is_merge(event)
+            return parent.path
+        key, parent.key = parent.key, None
+        if parent.is_merging:
+            return _merge(parent, value, event)
+        if key in parent.value:
+            self.problems.append(_stands_twice(parent.path, key))
         else:
-            parent[key] = value
-        return child_path(path, key)
+            parent.value[key] = value
+        return child_path(parent.path, key)
+
+
+def _is_merge(event: yaml.NodeEvent) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.tag is None and event.implicit[0]
+
+
+def _merge(parent: _Open, value: Any, event: yaml.NodeEvent) -> str:
+    """`<<: *name` brings the entries of another mapping, as for kubectl."""
+    if parent.merged is not None or not isinstance(event, yaml.AliasEvent) or not isinstance(value, dict):
+        raise _RefusedError(
+            _line(event), "<< takes one alias of a mapping", "write <<: *name, or write the entries out"
+        )
+    parent.merged = value
+    return parent.path

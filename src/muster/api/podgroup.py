@@ -255,3 +255,9 @@ class PodGroup(Model, frozen=True, kw_only=True):
 def is_grouped(group: PodGroup) -> bool:
     """Whether the grouper made it."""
     return GROUPER_ANNOTATION in group.metadata.annotations
+
+
+def is_of_a_pod_gang(group: PodGroup) -> bool:
+    """Whether a PodGang owns it. Grove lowers the minimums of its leaves to 0 once they are placed."""
+    owners = group.metadata.owner_references
+    return any(one.kind == "PodGang" and one.api_version.startswith("scheduler.grove.io/") for one in owners)

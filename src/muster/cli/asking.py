@@ -171,11 +171,13 @@ def _notes(loaded: Loaded, added: Sequence[Key]) -> Iterator[str]:
         yield f"and {plural(len(wrong) - _MOST_WRONG, 'more error')}: muster validate says everything"
     yield from loaded.notes
     other = (one for one in loaded.checked if isinstance(kind_of(one.source.value), Unknown))
-    kinds = {one.kind for one in other if not can_have_pods(one.source.value)} - {*loaded.owners, ""}
+    yield from (f"{one.title}: Unknown: {one.message}" for one in loaded.unknown[:_MOST_WRONG])
+    known = {*loaded.owners, *(one.kind for one in loaded.unknown), ""}
+    kinds = {one.kind for one in other if not can_have_pods(one.source.value)} - known
     if kinds:
         says = "a workload counts by its pods: add those too, where its controller is not one of Kubernetes' own"
         yield f"passed over: {', '.join(sorted(kinds))} ({says})"
-    if not added:
+    if not added and not loaded.unknown:
         yield "no gang came with it: it takes a PodGroup with its pods, or a workload with its pods"
     elif len(added) > _MOST_EXPLAINED:
         yield f"explained are the first {_MOST_EXPLAINED} of {len(added):,} gangs"

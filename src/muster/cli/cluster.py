@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
@@ -22,7 +22,7 @@ from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.validation import ERROR, Judgement, Violation
 from muster.cli.files import Source, read_objects
-from muster.cli.grouping import NOTHING, groupable
+from muster.cli.grouping import NOTHING, groupable, registry_for
 from muster.cli.judging import Checked, about_warnings, check_all, name_of, plural
 from muster.cli.options import Server, is_live
 from muster.config import Config
@@ -34,6 +34,9 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
 from muster.snapshot.build import Builder
 from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, key_of, unread_amount_of
+
+if TYPE_CHECKING:
+    from muster.cli.unknown import Unknown
 
 NewLookup = Callable[[], Objects]
 
@@ -55,6 +58,8 @@ class Loaded:
     # Gangs that came, or got pods, with --add.
     added: frozenset[Key] = frozenset()
     evictions: tuple[Evict, ...] = ()
+    # Workloads that came without their pods.
+    unknown: tuple["Unknown", ...] = ()
     # The kinds of objects that own pods.
     owners: frozenset[str] = frozenset()
     # The cluster as it is, when the other one is what if.
@@ -121,6 +126,7 @@ def load(
     notes = (*told, *_about_input(reading), *_about_groups(grouped))
     loaded = Loaded(
         *(config, world, reading.checked, notes, _gangs_added(coming, reading, grouped)),
+        unknown=_unknown(coming, sources[:given], world, judged, config),
         owners=grouped.kinds,
         before=before,
         place=CLUSTER if live else INPUT,
@@ -152,6 +158,7 @@ def come_too(loaded: Loaded, coming: Sequence[Source], interfaces: Sequence[Reso
         checked=reading.checked,
         notes=(*assumed, *_about_input(reading), *_about_groups(grouped)),
         added=_gangs_added(coming, reading, grouped),
+        unknown=_unknown(coming, (), world, judged, config, interfaces),
         owners=grouped.kinds,
         before=there,
     )
@@ -172,6 +179,23 @@ def _with_pods(
 
     owned = owners_of(world) if world is not None else owners_in(one.value for one in given)
     return with_pods(coming, frozenset(owned), config.scheduler_names)
+
+
+def _unknown(
+    coming: Sequence[Source],
+    given: Sequence[Source],
+    world: World,
+    judged: Sequence[Checked],
+    config: Config,
+    interfaces: Sequence[ResourceInterface] = (),
+) -> tuple["Unknown", ...]:
+    """What came and can't be answered."""
+    if not coming:
+        return ()
+    # Only a what-if asks.
+    from muster.cli.unknown import without_pods
+
+    return without_pods(coming, given, world, lambda: registry_for(judged, config, interfaces))
 
 
 def _gangs_added(coming: Sequence[Source], reading: "_Reading", grouped: Grouping) -> frozenset[Key]:

@@ -1,8 +1,11 @@
 """What `-f` names becomes documents and objects: files, folders and standard input. Nothing is fetched."""
 
+import hashlib
 import io
+import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +14,8 @@ from muster.api.documents import Document, Limits, Problem, read
 from muster.errors import UnreadableInput, UsageError
 
 _ENDINGS = (".yaml", ".yml", ".json")
+# What Kubernetes makes of generateName: letters and digits that spell no words, behind at most 58 characters.
+_LETTERS, _ENDING, _LONGEST = "bcdfghjklmnpqrstvwxz2456789", 5, 63
 STDIN = "-"
 
 
@@ -37,7 +42,7 @@ def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
             found.extend(_taken_apart(file, document, limits.max_documents))
     if not found:
         raise UsageError(f"no objects in {', '.join(names[:5])}", "a file holds YAML or JSON documents")
-    return found
+    return _named(found)
 
 
 def objects_in(text: bytes, limits: Limits, name: str) -> list[Source]:
@@ -45,7 +50,7 @@ def objects_in(text: bytes, limits: Limits, name: str) -> list[Source]:
     found = [one for document in read(text, limits) for one in _taken_apart(name, document, limits.max_documents)]
     if not found:
         raise UsageError(f"no objects in {name}", "it holds YAML or JSON documents")
-    return found
+    return _named(found)
 
 
 def read_document(name: str, limits: Limits) -> Any:
@@ -168,6 +173,32 @@ def _taken_apart(file: str, document: Document, most: int) -> Iterator[Source]:
 def _is_list(value: Any) -> bool:
     kind = value.get("kind") if isinstance(value, dict) else None
     return isinstance(kind, str) and kind.endswith("List")
+
+
+def _named(sources: list[Source]) -> list[Source]:
+    """An object with generateName and no name gets one as the API server makes it. It comes from the content: the same
+    file gives the same name.
+    """
+    taken: Counter[str] = Counter()
+    return [one._replace(value=_with_name(one.value, taken)) if _is_nameless(one.value) else one for one in sources]
+
+
+def _is_nameless(value: Any) -> bool:
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("name"):
+        return False
+    beginning = metadata.get("generateName")
+    return isinstance(beginning, str) and bool(beginning)
+
+
+def _with_name(value: dict[str, Any], taken: Counter[str]) -> dict[str, Any]:
+    content = json.dumps(value, sort_keys=True)
+    # The second object with the same content is another object.
+    taken[content] += 1
+    digest = hashlib.sha256(f"{taken[content]} {content}".encode()).digest()
+    ending = "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_ENDING])
+    beginning = value["metadata"]["generateName"][: _LONGEST - _ENDING]
+    return {**value, "metadata": {**value["metadata"], "name": beginning + ending}}
 
 
 def _typed(item: Any, parent: dict[str, Any], kind: str) -> Any:

@@ -68,7 +68,7 @@ def groupable(
             existing[namespace, name] = document
     context = context_of(sources, config)
     grouper = Grouper(
-        _registry(checked, config, interfaces),
+        registry_for(checked, config, interfaces),
         lookup,
         classes=context.priority_classes,
         default_queue=config.default_queue,
@@ -79,7 +79,7 @@ def groupable(
     return Groupable(grouper, pods, existing, workloads, strangers)
 
 
-def _registry(checked: Sequence[Checked], config: Config, known: Sequence[ResourceInterface] = ()) -> Registry:
+def registry_for(checked: Sequence[Checked], config: Config, known: Sequence[ResourceInterface] = ()) -> Registry:
     """The catalog, and the interfaces that are known or among the objects that were judged."""
     named = {one.name for one in checked if one.judgement.kind is RESOURCE_INTERFACE}
     found = [one for one in known if one.metadata.name not in named]

@@ -75,6 +75,13 @@ def can_have_pods(document: Any) -> bool:
     return _kind_of(document) is not None
 
 
+def asks_for_none(document: Any) -> bool:
+    """Whether a workload of which pods can be made asks for no pod."""
+    kind = _kind_of(document)
+    spec = document.get("spec") if kind is not None else None
+    return kind is not None and isinstance(spec, dict) and _count(spec, kind) == 0
+
+
 def owners_in(documents: Iterable[Any]) -> Iterator[Owner]:
     """Who owns the pods among some documents."""
     for document in documents:
@@ -153,7 +160,11 @@ class _Bench:
     def pods(self) -> list[Document]:
         """The pods that are made. What their priority is says the class that they name."""
         workloads = Workloads(self._server)
-        workloads.step(0.0)
+        # The controllers make a bounded number of pods in a step.
+        before = -1
+        while before != self._server.core.store.revision:
+            before = self._server.core.store.revision
+            workloads.step(0.0)
         workloads.close()
         found: list[Document] = self._send("GET", "/api/v1/pods")[1]["items"]
         for pod in found:

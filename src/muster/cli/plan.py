@@ -89,7 +89,7 @@ def plan(
         _freeze(html, made, loaded, input_flags(names, server), what_if, _how(actions, now))
     if form in (TABLE, WIDE):
         more = "json" if form == WIDE else "wide"
-        tell(f"next: {_next(made, input_flags(names, server), what_if, more, _how(actions, now))}")
+        tell(f"next: {_next(made, loaded, input_flags(names, server), what_if, more, _how(actions, now))}")
     ctx.exit(0 if is_yes(made, loaded) else 1)
 
 
@@ -127,6 +127,8 @@ def show(made: Plan, loaded: Loaded, form: str, changes: Sequence[Change] | None
         document = document_of(made, loaded.evictions)
         if changes is not None:
             document["others"] = documents_of(changes)
+        if loaded.unknown:
+            document["unknown"] = [one.document() for one in loaded.unknown]
         if form == JSON:
             say_json(document)
         else:
@@ -137,8 +139,13 @@ def show(made: Plan, loaded: Loaded, form: str, changes: Sequence[Change] | None
                 say(f"pod/{bound.namespace}/{bound.pod}")
     else:
         _say_table(made, loaded, wide=form == WIDE)
+        _say_unknown(loaded)
         _say_tables(made, loaded, changes, wide=form == WIDE)
-        _tell_summary(made, decide(made, loaded.evictions))
+        if made.snapshot.gangs or not (loaded.wrong or loaded.unknown):
+            _tell_summary(made, decide(made, loaded.evictions))
+    if form == NAME:
+        for workload in loaded.unknown[:_MOST_WHYS]:
+            tell(f"{workload.title}: Unknown: {workload.message}")
     wrong = loaded.wrong
     for one in wrong[:_MOST_WRONG]:
         tell_violations(one, "has errors", only=ERROR)
@@ -146,7 +153,7 @@ def show(made: Plan, loaded: Loaded, form: str, changes: Sequence[Change] | None
         tell(f"and {plural(len(wrong) - _MOST_WRONG, 'more object')} with errors: muster validate says everything")
     for note in loaded.notes:
         tell(f"note: {note}")
-    tell_skipped(loaded.checked, loaded.owners)
+    tell_skipped(loaded.checked, loaded.owners | {workload.kind for workload in loaded.unknown})
 
 
 def say_json(value: Any) -> None:
@@ -154,9 +161,19 @@ def say_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
+def _say_unknown(loaded: Loaded) -> None:
+    """Workloads that were added and can't be answered."""
+    for one in loaded.unknown[:_MOST_WHYS]:
+        say(f"{one.title}: Unknown: {one.message}", fg="yellow")
+    if len(loaded.unknown) > _MOST_WHYS:
+        say(f"and {plural(len(loaded.unknown) - _MOST_WHYS, 'more workload')} whose pods can't be known: -o json")
+
+
 def _say_table(made: Plan, loaded: Loaded, *, wide: bool) -> None:
     if not made.snapshot.gangs:
-        tell(f"no gangs in {loaded.place}")
+        # What could not be read or answered says more.
+        if not loaded.wrong and not loaded.unknown:
+            tell(f"no gangs in {loaded.place}")
     else:
         for line in table(made, wide=wide):
             say(line.text, **_STYLES.get(line.verdict, {}))
@@ -226,10 +243,14 @@ def _how(actions: str, now: str | None) -> str:
     return " ".join([*given, *([_flags("--now", [now])] if now is not None else [])])
 
 
-def _next(made: Plan, files: str, what_if: WhatIf, form: str, how: str) -> str:
+def _next(made: Plan, loaded: Loaded, files: str, what_if: WhatIf, form: str, how: str) -> str:
     """The command that a person would want to run now."""
     from muster.cli.main import is_command
 
+    if not made.snapshot.gangs and loaded.wrong:
+        return " ".join(filter(None, ("muster validate", files, _flags("-f", what_if.add))))
+    if not made.snapshot.gangs and loaded.unknown:
+        return f"muster group {_flags('-f', what_if.add)}   (the gang that it becomes, without its pods)"
     assumed = [_flags("--add", what_if.add), _flags("--drain", what_if.drain), _flags("--without", what_if.without)]
     assumed.append(how)
     left = [
@@ -251,7 +272,8 @@ def _flags(flag: str, values: Sequence[str]) -> str:
 
 
 def is_yes(made: Plan, loaded: Loaded) -> bool:
-    """Whether every gang that this is about has its minimum, or will once its nominated pods bind.
+    """Whether every gang that this is about has its minimum, or will once its nominated pods bind; no where that can't
+    be known.
 
     This is about the added gangs, if there are any. Else about all whose pods are there, and about invalid ones. Who
     had its minimum and is evicted for somebody else does not stay below it: its pods are not there any more.
@@ -259,6 +281,8 @@ def is_yes(made: Plan, loaded: Loaded) -> bool:
     unreadable = any(not isinstance(one.judgement.object, PodGroup) for one in loaded.wrong)
     unreadable |= any(note.code == Code.BAD_POD for gang in made.snapshot.gangs for note in gang.notes)
     pairs = list(zip(made.snapshot.gangs, made.outcomes, strict=True))
+    if loaded.unknown:
+        return False
     added = [outcome for gang, outcome in pairs if gang.key in loaded.added]
     if added:
         return not unreadable and all(outcome.verdict is Verdict.PLACED for outcome in added)

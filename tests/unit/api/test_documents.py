@@ -9,7 +9,13 @@ from muster.api.scalars import plain_scalar
 from muster.errors import UnreadableInput
 
 KEEP_ONE = "keep one"
-WRITE_OUT = "write the value out"
+SPLIT = "write the values out, or split the document"
+MERGE, MERGE_HINT = "<< takes one alias of a mapping", "write <<: *name, or write the entries out"
+A, X = [1, {"b": "t"}], {"b": 1, "c": 2}
+# Each line repeats the one above ten times.
+BILLION = b"a: &a [x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (n, n, b", ".join([b"*%c" % (n - 1)] * 10)) for n in range(98, 108)
+)
 TOO_DEEP = "no Kubernetes object needs that"
 
 
@@ -45,7 +51,12 @@ def only(data: bytes, limits: Limits | None = None) -> Document:
         pytest.param(b'\xef\xbb\xbf{"a": 1}', [{"a": 1}], id="bom-before-json"),
         pytest.param("ä: ö 😀".encode(), [{"ä": "ö 😀"}], id="unicode"),
         pytest.param(b"a: &x 1\nb: &y {c: 2}", [{"a": 1, "b": {"c": 2}}], id="an-anchor-alone-is-harmless"),
-        pytest.param(b"<<: {a: 1}", [{"<<": {"a": 1}}], id="no-merge-keys"),
+        pytest.param(b"a: &x [1, {b: t}]\nc: *x\nd: [*x]", [{"a": A, "c": A, "d": [A]}], id="aliases"),
+        pytest.param(b"a: &x 1\nb: &x 2\nc: *x", [{"a": 1, "b": 2, "c": 2}], id="the-last-anchor-counts"),
+        pytest.param(b"a: &x {b: &y t}\nc: *y", [{"a": {"b": "t"}, "c": "t"}], id="an-anchor-inside-of-another"),
+        pytest.param(b"a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}", [{"a": X, "d": {"c": 3, "b": 1}}], id="merge"),
+        pytest.param(b"a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}", [{"a": X, "d": {"c": 3, "b": 1}}], id="merge-first"),
+        pytest.param(b'"<<": 1', [{"<<": 1}], id="a-quoted-key-merges-nothing"),
         pytest.param(
             b"a: !!str 1\nb: !!int 2\nc: !!map {}\nd: !!seq []", [{"a": "1", "b": 2, "c": {}, "d": []}], id="tags"
         ),
@@ -117,10 +128,33 @@ def test_nan(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        pytest.param(b"a: *x", Problem("", "line 1: the alias *x is not allowed", WRITE_OUT), id="alias"),
         pytest.param(
-            b"x\n---\na: &x 1\nb: *x", Problem("", "line 4: the alias *x is not allowed", WRITE_OUT), id="line"
+            b"a: &x 1\n---\nb: *x",
+            Problem("", "line 3: the alias *x repeats nothing", "write &x at a value above it"),
+            id="alias of another document",
         ),
+        pytest.param(
+            b"a: &x [*x]",
+            Problem("", "line 1: the alias *x is inside of the value that it repeats", "write &x at a value above it"),
+            id="alias in a circle",
+        ),
+        pytest.param(
+            BILLION, Problem("", "line 6: aliases repeat more than 100,000 values", SPLIT), id="billion laughs"
+        ),
+        pytest.param(
+            b"a: &x " + b"t" * 200_000 + b"\nb: [" + b"*x, " * 40 + b"]",
+            Problem("", "line 2: aliases repeat more than 100,000 values", SPLIT),
+            id="a long text often",
+        ),
+        pytest.param(
+            b"a: &x " + b"[" * 60 + b"]" * 60 + b"\nb: " + b"[" * 50 + b"*x" + b"]" * 50,
+            Problem("", "line 2: nested more than 100 levels deep", "no Kubernetes object needs that"),
+            id="deep by an alias",
+        ),
+        pytest.param(b"<<: {a: 1}", Problem("", f"line 1: {MERGE}", MERGE_HINT), id="merge of no alias"),
+        pytest.param(b"a: &x {}\nb: {<<: [*x]}", Problem("", f"line 2: {MERGE}", MERGE_HINT), id="merge of a list"),
+        pytest.param(b"a: &x {}\nb: {<<: *x, <<: *x}", Problem("", f"line 2: {MERGE}", MERGE_HINT), id="two merges"),
+        pytest.param(b"a: &x 1\nb: {<<: *x}", Problem("", f"line 2: {MERGE}", MERGE_HINT), id="merge of a number"),
         pytest.param(
             b"a:\n  b: !!binary aGk=",
             Problem("", 'line 2: the tag "tag:yaml.org,2002:binary" is not allowed', "write plain data"),

@@ -369,7 +369,7 @@ ENTRIES: list[Any] = [
     ),
     pytest.param(
         group(entry()),
-        [(E, f"{FIRST}.podClassifier", "which pods", "labels")],
+        [(E, f"{FIRST}.podClassifier", "which pods", "matchLabels")],
         group(leaf()),
         id="a leaf without a classifier",
     ),

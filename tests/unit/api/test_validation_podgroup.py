@@ -470,6 +470,29 @@ def test_no_zero_minimum(spec: Spec) -> None:
     check(judge(spec), [])
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "severity"),
+    [
+        pytest.param("scheduler.grove.io/v1alpha1", "PodGang", W, id="a PodGang"),
+        pytest.param("batch/v1", "PodGang", E, id="something else of that name"),
+        pytest.param("scheduler.grove.io/v1alpha1", "PodClique", E, id="something else of Grove"),
+    ],
+)
+def test_grove_lowers_minimums_to_zero(version: str, kind: str, severity: str) -> None:
+    """GREP-393: a PodGang that is placed has minimums of 0, so that nothing of it is terminated."""
+    owner = {"apiVersion": version, "kind": kind, "name": "g", "uid": "u"}
+    document = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "ownerReferences": [owner]},
+        "spec": {"minMember": 0, "subGroups": [leaf("a", pods=0), leaf("b", pods=0)]},
+    }
+    found = validate(document, Context()).violations
+    assert [(one.severity, one.path) for one in found] == [
+        (severity, f"spec.subGroups[{index}].minMember") for index in range(2)
+    ]
+
+
 def test_the_grouper_gets_no_other_leniency() -> None:
     """Only a zero minimum is a warning in what the grouper wrote."""
     spec = {"minMember": 4, "minSubGroup": 3, "subGroups": [A, sub("b", minSubGroup=1)]}

@@ -64,6 +64,12 @@ def test_as_many_pods_as_the_controller_makes(document, count):
     assert (pods, notes) == made(document)
 
 
+@pytest.mark.parametrize("document", [job(parallelism=430), replicas(replicas=430)], ids=["Job", "StatefulSet"])
+def test_more_pods_than_the_controllers_make_at_a_time(document):
+    """The embedded controllers make a hundred at most before others have a turn."""
+    assert len(made(document)[0]) == 430
+
+
 def test_who_has_pods_gets_no_others():
     (pod,), _ = made(job())
     mine = {**pod, "metadata": {**pod["metadata"], "name": "mine"}}

@@ -173,6 +173,16 @@ def _check_components(components: list[Component], path: str, report: Report) ->
                 waiting.append((entry.subgroups, f"{here}.subgroups"))
 
 
+def _unclassified(entry: Component) -> tuple[str, str]:
+    """What is missing of an entry that does not say which pods belong to it, and what to add."""
+    of = shown(entry.component_name) if entry.component_name else "this entry"
+    hint = f"add podClassifier: {{matchLabels: {{KEY: VALUE}}}} with a label that only pods of {of} have"
+    if entry.group_by_key_paths is None:
+        return "is missing: which pods belong here?", hint
+    # The keys are those of the whole PodGroup: its pods all have the same.
+    return "is missing: groupByKeyPaths tells PodGroups apart, not the entries of one", hint
+
+
 def _check_component(entry: Component, path: str, alone: bool, report: Report) -> None:
     if entry.foreach is not None and not _FOREACH.fullmatch(entry.foreach):
         report.error(f"{path}.foreach", 'must read "<expression> as $variable"', 'for example ".spec.groups[] as $g"')
@@ -190,7 +200,7 @@ def _check_component(entry: Component, path: str, alone: bool, report: Report) -
         if counts_children:
             report.error(f"{path}.minSubGroup", "there are no subgroups to count", "write minReplicas")
         if entry.pod_classifier is None and not alone:
-            report.error(f"{path}.podClassifier", "is missing: which pods belong here?", "match labels of the pods")
+            report.error(f"{path}.podClassifier", *_unclassified(entry))
     if entry.pod_classifier is not None:
         _check_classifier(entry.pod_classifier, f"{path}.podClassifier", report)
     for alias, field in (("required", "required_path"), ("preferred", "preferred_path")):

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 from muster.api.documents import shown
 from muster.api.nearest import Nearest
-from muster.api.podgroup import IGNORED_FIELDS, MAX_DEPTH, PodGroup, PodGroupSpec, SubGroup, is_grouped
+from muster.api.podgroup import (
+    IGNORED_FIELDS,
+    MAX_DEPTH,
+    PodGroup,
+    PodGroupSpec,
+    SubGroup,
+    is_grouped,
+    is_of_a_pod_gang,
+)
 from muster.api.tree import Tree, TreeNode, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
@@ -174,7 +182,7 @@ class _Minimums:
             self._pods = {node.name: pods for node, pods in zip(tree.nodes, minimum_pods(tree), strict=True)}
         self._tree = tree
         self._zero = context.settings.zero_minimum
-        self._grouped = is_grouped(group)
+        self._is_made = is_grouped(group) or is_of_a_pod_gang(group)
 
     def check(self) -> None:
         self._check_root()
@@ -286,7 +294,7 @@ class _Minimums:
 
     def _zero_minimum(self, path: str, who: str) -> None:
         message = f"a minimum of 0 asks for nothing: {who} is always satisfied"
-        if self._zero == DENY and not self._grouped:
+        if self._zero == DENY and not self._is_made:
             self._report.error(path, message, "write 1 or more, or set validation.zeroMinimum in the configuration")
         elif self._zero != ALLOW:
             self._report.warn(path, message, "it can start without any of its pods")

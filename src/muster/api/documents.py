@@ -54,6 +54,33 @@ class Problem(NamedTuple):
     unread: bool = True
 
 
+class EnoughError(Exception):
+    """As many problems were found as the caller wants to hear of."""
+
+
+class Problems(list[Problem]):
+    """Problems in the order in which they are found; the one after `most` ends the search with EnoughError.
+
+    Problems of the status are no reason to refuse an object: they don't end the search, and the first `most` are kept.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = most
+        self._of_status = 0
+
+    def append(self, problem: Problem) -> None:
+        """One more."""
+        if self._most is not None:
+            of_status = problem.path == "status" or problem.path.startswith("status.")
+            if of_status and self._of_status >= self._most:
+                return
+            self._of_status += of_status
+            if len(self) - self._of_status >= self._most:
+                raise EnoughError
+        super().append(problem)
+
+
 class Document(NamedTuple):
     """One document of a file. One that could not be read has no value, and `problems` says why.
 

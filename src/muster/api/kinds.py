@@ -98,14 +98,16 @@ def _near_miss(api_version: str, name: str) -> Problem | None:
     return None
 
 
-def read_object(document: dict[str, Any], kind: Kind, *, strict: bool = True) -> tuple[Any, list[Problem]]:
-    """The struct, with what could not be read left out, and every problem found on the way.
+def read_object(
+    document: dict[str, Any], kind: Kind, *, strict: bool = True, problems: list[Problem] | None = None
+) -> tuple[Any, list[Problem]]:
+    """The struct, with what could not be read left out, and every problem found on the way, which goes to `problems`.
 
     In `strict` reading an unknown field at the top or in the spec of our kinds is a problem; metadata, status and core
     kinds are always lenient (SPEC §2).
     """
     form = form_of(kind.struct)
-    problems: list[Problem] = []
+    problems = [] if problems is None else problems
     strict = strict and kind.ours
     known = Nearest([*form.fields, "apiVersion", "kind", "spec", "status"])
     fitting: dict[str, Any] = {}

@@ -21,6 +21,7 @@ from muster.cli.roles import user_name
 from muster.cli.serving import contexts
 from muster.config import Config
 from muster.embedded import objects
+from muster.embedded.expiry import EVENTS_S
 from muster.embedded.http import Serving
 from muster.embedded.identity import NAME
 from muster.embedded.journal import Journal
@@ -136,7 +137,7 @@ class Plane:
 
     async def act(self) -> None:
         """Kubelet and controllers, until cancelled."""
-        running = Running(self.server, orphans_after_s=_ORPHANS_S)
+        running = Running(self.server, orphans_after_s=_ORPHANS_S, events_for_s=EVENTS_S)
         try:
             await keep_running(running, time.time, log=self._log)
         finally:

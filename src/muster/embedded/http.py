@@ -22,8 +22,11 @@ from muster.telemetry import SILENT, Log
 ADMIN = "admin"
 # How long a watch lives when its client does not say, and how often it is told how far it is.
 WATCH_S, BOOKMARK_S = 1800.0, 60.0
-# How much longer a client may take to read the rest, and how many events it is sent at once.
-SLOW_S, MOST_EVENTS = 30.0, 100
+# How much longer a client may take to read the rest; how many events it is sent at once, and of how many bytes: what it
+# does not take is held for it in memory. A client that takes nothing for STUCK_S is sent no more.
+SLOW_S, STUCK_S, MOST_EVENTS, MOST_BYTES = 30.0, 30.0, 100, 64 * 1024
+# How long the body of a request may take.
+BODY_S = 30.0
 MOST_WATCHES = 1000
 # All clients are on this machine. A watch and its client's end are two file descriptors, often of this very process.
 LIMITS = Limits(most=2 * MOST_WATCHES, most_of_one=2 * MOST_WATCHES, patience_s=30.0, idle_s=3600.0, share=0.4)
@@ -112,7 +115,10 @@ class Serving:
         if not user:
             return _sent(answer(401, failure(Said(401, "Unauthorized", "Unauthorized"))))
         try:
-            body = await request.read()
+            body = await asyncio.wait_for(request.read(), BODY_S)
+        except TimeoutError:
+            said = Said(408, "Timeout", f"the body did not come within {BODY_S:.0f} s", {})
+            return _sent(answer(408, failure(said)))
         except web.HTTPRequestEntityTooLarge:
             said = Said(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}", {})
             return _sent(answer(413, failure(said)))
@@ -166,8 +172,11 @@ class Serving:
             # A client that has gone ends its watch, as does one that takes nothing until the end of its time.
             with contextlib.suppress(ConnectionResetError, TimeoutError):
                 await stream.prepare(request)
+                if request.transport is not None:
+                    # The default of a TLS connection is half a megabyte.
+                    request.transport.set_write_buffer_limits(high=MOST_BYTES)
                 async with asyncio.timeout((watch.timeout_s or WATCH_S) + SLOW_S):
-                    await self._follow(stream, watch, woken)
+                    await self._follow(request, stream, watch, woken)
                     await stream.write_eof()
         except Exception as defect:
             # The answer has begun: all that is left is to end it.
@@ -178,15 +187,23 @@ class Serving:
             watch.close()
         return stream
 
-    async def _follow(self, stream: web.StreamResponse, watch: Watch, woken: asyncio.Event) -> None:
+    async def _follow(
+        self, request: web.Request, stream: web.StreamResponse, watch: Watch, woken: asyncio.Event
+    ) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + (watch.timeout_s or WATCH_S)
         while True:
             woken.clear()
             # Only so much is taken at once: what a slow client does not take waits in the history of the store, and
             # when that is forgotten the watch ends with 410.
-            while events := watch.read(MOST_EVENTS):
-                await stream.write(b"".join(events))
+            while events := watch.read(MOST_EVENTS, MOST_BYTES):
+                try:
+                    await asyncio.wait_for(stream.write(b"".join(events)), STUCK_S)
+                except TimeoutError:
+                    # What the client did not take would be held until it does.
+                    if request.transport is not None:
+                        request.transport.abort()
+                    return
             if watch.ended or loop.time() >= end:
                 return
             try:

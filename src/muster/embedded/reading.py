@@ -1,5 +1,6 @@
 """Reading: one object, lists with their pages and selectors, and watches."""
 
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -190,6 +191,8 @@ class Watch:
         self.timeout_s = float(_number(request, "timeoutSeconds")) or None
         is_over = request.query.get("timeoutSeconds", "").startswith("-") and int(request.query["timeoutSeconds"]) < 0
         self.ended = False
+        # What comes before all changes: objects that are encoded when they are read, then lines.
+        self._listed: deque[Document] = deque()
         self._first: list[bytes] = []
         self._is_too_early = False
         self._start(request)
@@ -199,6 +202,7 @@ class Watch:
         self._unsubscribe = core.store.subscribe(self._changed)
         if is_over:
             self._first = []
+            self._listed.clear()
         if is_over or self._is_too_early:
             self.close()
 
@@ -221,22 +225,33 @@ class Watch:
         if initial == "true" or (version in ("", "0") and initial != "false"):
             items = self._core.store.list(self._target.resource.stored, self._space).items
             found = [one for one in items if self._matches is None or self._matches(one)]
-            self._first = [self._encoded("ADDED", one) for one in found]
+            self._listed.extend(found)
             if initial == "true":
                 self._first.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
             return
         if version not in ("", "0"):
             self._revision = int(version)
 
-    def read(self, most: int = 0) -> list[bytes]:
-        """The events since the last time; with `most`, those of so many changes, and the others the next time."""
-        found, self._first = self._first, []
+    def read(self, most: int = 0, most_bytes: int = 0) -> list[bytes]:
+        """The events since the last time; with `most`, those of that many changes, and the others the next time.
+
+        With `most_bytes`, no further event once there are that many bytes.
+        """
+        found: list[bytes] = []
+        size = 0
+        while self._listed and not (most_bytes and size >= most_bytes):
+            found.append(self._encoded("ADDED", self._listed.popleft()))
+            size += len(found[-1])
+        if self._listed:
+            return found
+        found += self._first
+        self._first = []
         while not self.ended and not (found and most):
-            if not self._more(found, most):
+            if not self._more(found, most, most_bytes):
                 break
         return found
 
-    def _more(self, found: list[bytes], most: int) -> bool:
+    def _more(self, found: list[bytes], most: int, most_bytes: int) -> bool:
         """Put the events of the next changes behind those that were found; whether there are still others."""
         store = self._core.store
         try:
@@ -250,10 +265,15 @@ class Watch:
         if is_cut:
             changes = changes[:most]
             up_to = changes[-1].revision
+        size = 0
         for change in changes:
+            if most_bytes and size >= most_bytes:
+                up_to, is_cut = change.revision - 1, True
+                break
             event = self._event(change)
             if event is not None:
                 found.append(event)
+                size += len(event)
         self._revision = max(self._revision, up_to)
         self._is_behind = is_cut
         return is_cut

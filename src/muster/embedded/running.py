@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from muster.embedded.expiry import Expiry
 from muster.embedded.garbage import MOST_WRITES
 from muster.embedded.kubelet import Kubelet
 from muster.embedded.mirror import Caller
@@ -37,14 +38,18 @@ class Running:
     """The parts of a cluster that act by themselves, when `step` is called, and only then.
 
     `orphans_after_s`: pods on a node that is no longer there are deleted so much later, as the garbage collector of a
-    real cluster does after 40 s; without, nobody does it.
+    real cluster does after 40 s; without, nobody does it. `events_for_s`: how long Events are kept; without, for ever.
     """
 
-    def __init__(self, server: Server, *, orphans_after_s: float | None = None) -> None:
+    def __init__(
+        self, server: Server, *, orphans_after_s: float | None = None, events_for_s: float | None = None
+    ) -> None:
         self.server = server
         self._parts: list[Part] = [Workloads(server), Kubelet(server)]
         if orphans_after_s is not None:
             self._parts.append(Orphans(server, orphans_after_s))
+        if events_for_s is not None:
+            self._parts.append(Expiry(server, events_for_s))
         self._due: float | None = None
 
     @property

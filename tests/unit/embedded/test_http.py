@@ -7,7 +7,7 @@ import datetime
 import io
 import json
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +271,46 @@ def test_a_watch_that_does_not_keep_up_ends_with_410() -> None:
             async for chunk, _ in stream.content.iter_chunks():
                 last = (last + chunk)[-1000:]
         assert json.loads(last.splitlines()[-1])["object"]["code"] == 410
+
+    serve(test)
+
+
+def test_a_watch_whose_client_takes_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent and not taken is held in memory, for as long as the connection is open."""
+    monkeypatch.setattr("muster.embedded.http.STUCK_S", 0.2)
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        for row in range(200):
+            body = {"metadata": {"name": f"m{row}"}, "data": {"a": "x" * 200_000}}
+            async with session.post(MAPS, json=body) as answer:
+                assert answer.status == 201
+        tls = ssl.create_default_context(cadata=serving.authority.pem.decode())
+        port = int(serving.url.rpartition(":")[2])
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+        writer.transport.pause_reading()
+        writer.write(
+            f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {serving.token}\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(30):
+            while not serving.watches:
+                await asyncio.sleep(0.01)
+            while serving.watches:
+                await asyncio.sleep(0.01)
+        writer.transport.abort()
+
+    serve(test)
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.embedded.http.BODY_S", 0.1)
+
+    async def test(serving: Serving, session: aiohttp.ClientSession) -> None:
+        async def never() -> AsyncIterator[bytes]:
+            yield b"{"
+            await asyncio.sleep(30)
+
+        async with session.post(MAPS, data=never()) as answer:
+            assert answer.status == 408
 
     serve(test)
 

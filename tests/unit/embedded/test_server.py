@@ -381,6 +381,22 @@ def test_a_watch_is_read_in_parts_and_loses_nothing() -> None:
     assert found == ["m4", "m6", "m8"]
 
 
+@pytest.mark.parametrize("version", ["0", ""], ids=["the objects that are there", "changes"])
+def test_a_watch_is_read_in_parts_of_a_size(version: str) -> None:
+    """What a client does not take is held in memory for it: no more than the size and one event."""
+    cluster = Cluster()
+    first = cluster("GET", MAPS)["metadata"]["resourceVersion"]
+    for row in range(20):
+        cluster.create(MAPS, {"metadata": {"name": f"m{row:02}", "annotations": {"a": "x" * 1000}}})
+    watch = cluster.server.watch(Request("GET", MAPS, {"watch": "true", "resourceVersion": version or first}))
+    assert not isinstance(watch, Answer)
+    found: list[str] = []
+    while events := watch.read(100, 5_000):
+        assert sum(map(len, events[:-1])) < 5_000
+        found += [json.loads(event)["object"]["metadata"]["name"] for event in events]
+    assert found == [f"m{row:02}" for row in range(20)]
+
+
 def test_whole_numbers_are_written_without_a_fraction() -> None:
     """As Go does it; what is no number of this world is refused."""
     cluster = Cluster()

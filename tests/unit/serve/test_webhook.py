@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muster.api.kinds import POD_GROUP
-from muster.api.validation import Context, Settings, Violation
+from muster.api.validation import Context, Settings, Violation, violation
 from muster.serve.webhook import answers as module
 from muster.serve.webhook.answers import (
     LONGEST_HINTED,
@@ -87,7 +87,7 @@ def test_an_answer_is_bounded() -> None:
     status = response["status"]
     assert len(json.dumps(response)) < 32_000
     assert len(status["details"]["causes"]) == MOST_CAUSES + 1
-    assert "more: muster validate -f FILE shows all" in status["message"]
+    assert "validation stopped after 25 errors: muster validate -f FILE shows all" in status["message"]
     many = [Violation("warning", f"spec.a[{at}]", "m" * 300, "h" * 50) for at in range(50)]
     assert len(warnings_of(many)) == MOST_WARNINGS
     assert "41 more warnings" in warnings_of(many)[-1]
@@ -216,7 +216,7 @@ def test_only_json_by_post() -> None:
 def test_our_own_defect_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """The object passes with a warning, and the log says so."""
 
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a defect\nin two lines")
 
     monkeypatch.setattr(module, "validate", broken)
@@ -253,6 +253,62 @@ def test_the_loop_lives_while_a_large_object_is_judged() -> None:
     response, worst_s = with_server(run)
     assert response["allowed"] is False
     assert worst_s < 0.5
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(gang(subGroups=[leaf(f"s{at}", minMember="x", foo=1) for at in range(9_000)]), id="fields"),
+        pytest.param(gang(subGroups=[leaf("a", parent="b", minSubGroup=1) for _ in range(9_000)]), id="rules"),
+        pytest.param(gang(**{f"minMembr{at}": at for at in range(20_000)}), id="unknown fields"),
+    ],
+)
+def test_the_search_for_errors_ends_after_the_first_ones(document, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 1 MB object with thousands of errors costs four clients that send it in a loop little of the webhook's time."""
+    made = []
+    monkeypatch.setattr(violation, "Violation", lambda *said: made.append(said) or Violation(*said))
+    created = review(asked(document), KNOWN)["response"]
+    updated = review(asked(document, "UPDATE", document), KNOWN)["response"]
+    assert created["status"]["message"].endswith(
+        "validation stopped after 25 errors: muster validate -f FILE shows all"
+    )
+    assert updated["allowed"] is True
+    assert 2 * MOST_CAUSES < len(made) < 10 * MOST_CAUSES
+
+
+def test_a_status_that_can_not_be_read_hides_no_error() -> None:
+    """The search ends after 25 errors, and what is wrong with a status is none."""
+    document = {**gang(minMember=-1), "status": {"subGroups": [{"name": 1, "pods": 2} for _ in range(100)]}}
+    response = review(asked(document), KNOWN)["response"]
+    assert response["allowed"] is False
+    assert "spec.minMember" in response["status"]["message"]
+
+
+def test_large_objects_wait_for_each_other_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a large review takes its time, small ones are answered."""
+    judge = module.judge
+    begun, over = threading.Event(), threading.Event()
+
+    def slow(request: Any, context: Any) -> Any:
+        if len(request.object["spec"]["subGroups"]) > 1:
+            begun.set()
+            over.wait(60.0)
+        return judge(request, context)
+
+    monkeypatch.setattr(module, "judge", slow)
+
+    async def run(serving):
+        many = [leaf(f"s{at}") for at in range(4_000)]
+        large = [asyncio.create_task(serving.ask(asked(gang(subGroups=many)))) for _ in range(4)]
+        try:
+            assert await asyncio.to_thread(begun.wait, 30.0)
+            small = [await serving.ask(asked(gang(subGroups=[leaf("a")]))) for _ in range(8)]
+        finally:
+            over.set()
+        return small, [await one for one in large]
+
+    small, large = with_server(run, deadline_s=60.0)
+    assert [one["allowed"] for one in (*small, *large)] == [True] * 12
 
 
 def test_who_would_wait_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

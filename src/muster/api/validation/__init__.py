@@ -1,10 +1,11 @@
 """One function says everything that is wrong with an object (SPEC §4): the webhook, the command line and the scheduler
-share it. Nothing stops at the first violation, and nothing here raises for what an object holds.
+share it. Nothing stops at the first violation, and nothing here raises for what an object holds. Admission hears of the
+first ones only, so that a large object with thousands of errors costs no more than one with a few.
 """
 
 from typing import Any, NamedTuple
 
-from muster.api.documents import refusal
+from muster.api.documents import EnoughError, Problems, refusal
 from muster.api.kinds import POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, Unknown, kind_of, read_object
 from muster.api.tree import Tree
 from muster.api.validation import podgroup
@@ -27,6 +28,9 @@ class Judgement(NamedTuple):
     violations: list[Violation]
     # Of a PodGroup whose SubGroups make one.
     tree: Tree | None = None
+    # There are more errors than were asked for, and this many more warnings.
+    stopped: bool = False
+    more_warnings: int = 0
 
     @property
     def valid(self) -> bool:
@@ -34,8 +38,10 @@ class Judgement(NamedTuple):
         return not any(violation.severity == ERROR for violation in self.violations)
 
 
-def validate(document: Any, context: Context, old: Any = None, *, strict: bool = True) -> Judgement:
-    """Judges a document that is created, or that replaces `old`."""
+def validate(
+    document: Any, context: Context, old: Any = None, *, strict: bool = True, most: int | None = None
+) -> Judgement:
+    """Judges a document that is created, or that replaces `old`. With `most`, it stops after that many errors."""
     kind = kind_of(document)
     if isinstance(kind, Unknown):
         problems = [kind.problem] if kind.problem else []
@@ -43,11 +49,29 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
     refused = refusal(document)
     if refused is not None:
         return Judgement(None, None, Report([refused]).violations)
-    found, problems = read_object(document, kind, strict=strict)
-    report = Report(problems)
+    problems = Problems(most)
+    try:
+        found, _ = read_object(document, kind, strict=strict, problems=problems)
+    except EnoughError:
+        return Judgement(kind, None, _report_of(problems, kind).violations, stopped=True)
+    report = _report_of(problems, kind, most)
+    try:
+        tree = _check(document, found, kind, context, old, report)
+    except EnoughError:
+        return Judgement(kind, found, report.violations, stopped=True, more_warnings=report.more_warnings)
+    return Judgement(kind, found, report.violations, tree, more_warnings=report.more_warnings)
+
+
+def _report_of(problems: Problems, kind: Kind, most: int | None = None) -> Report:
+    """What reading found. Schedulers write the status: what can't be read of it is not used, and is no error."""
+    report = Report(problems, most)
     if kind.ours:
-        # Schedulers write it, and others than this one may have: what can't be read of it is not used.
         report.soften("status")
+    return report
+
+
+def _check(document: Any, found: Any, kind: Kind, context: Context, old: Any, report: Report) -> Tree | None:
+    """Every rule of the kind; gives the tree of a PodGroup that has one."""
     check_metadata(found.metadata, kind, report)
     check_size(document, kind, report)
     before = read_object(old, kind, strict=False)[0] if isinstance(old, dict) else None
@@ -64,7 +88,7 @@ def validate(document: Any, context: Context, old: Any = None, *, strict: bool =
         check_interface(found, report)
         if context.check_interface is not None:
             context.check_interface(found, report)
-    return Judgement(kind, found, report.violations, tree)
+    return tree
 
 
 def validate_delete(document: Any, context: Context) -> Judgement:

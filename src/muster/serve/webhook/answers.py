@@ -17,7 +17,7 @@ from aiohttp import web
 from muster.api.documents import shown
 from muster.api.duration import parse_ns
 from muster.api.kinds import Kind, kind_of
-from muster.api.validation import ERROR, Context, Violation, validate, validate_delete
+from muster.api.validation import ERROR, WARNING, Context, Judgement, Violation, validate, validate_delete
 from muster.errors import BadObject, UnreadableInput
 from muster.grouping.compiler import check
 from muster.grouping.language.limits import DEFAULT, Limits
@@ -26,6 +26,8 @@ from muster.telemetry import Log, Metrics, printable
 
 API_VERSION = "admission.k8s.io/v1"
 MAX_BODY_BYTES = 3 * 1024 * 1024
+# Larger reviews wait for each other in a lane of their own; nearly all objects are smaller than this.
+SMALL_BYTES = 64 * 1024
 
 # What Kubernetes asks of warnings, and what a terminal bears of errors.
 LONGEST_WARNING, LONGEST_HINTED, MOST_WARNINGS = 120, 256, 10
@@ -54,6 +56,8 @@ class Verdict(NamedTuple):
     warnings: list[str]
     result: str = ALLOWED
     kind: str = ""
+    # The search for errors ended after the first ones.
+    stopped: bool = False
 
 
 def admission_context(known: Context | None = None, limits: Limits = DEFAULT) -> Context:
@@ -106,16 +110,16 @@ def judge(request: Request, context: Context) -> Verdict:
     if not isinstance(kind, Kind) or not kind.ours:
         return _unknown(subject)
     if request.operation == "DELETE":
-        return _verdict(validate_delete(subject, context).violations, kind.name)
+        return _verdict(validate_delete(subject, context), kind.name)
     if request.operation == "CREATE" or not isinstance(request.old, dict):
-        return _verdict(validate(subject, context).violations, kind.name)
+        return _verdict(validate(subject, context, most=MOST_CAUSES), kind.name)
     if _is_going(subject):
         # Only finalizers are left of it: nobody's error may keep it, or its namespace, from ending.
         return Verdict(True, [], [], kind=kind.name)
-    violations = validate(subject, context, request.old).violations
-    if subject.get("spec") == request.old.get("spec") and any(one.severity == ERROR for one in violations):
-        violations = _softened(violations, request.old, context)
-    return _verdict(violations, kind.name)
+    judgement = validate(subject, context, request.old, most=MOST_CAUSES)
+    if not judgement.valid and subject.get("spec") == request.old.get("spec"):
+        judgement = _softened(judgement, request.old, context)
+    return _verdict(judgement, kind.name)
 
 
 def _is_going(document: dict[str, Any]) -> bool:
@@ -123,10 +127,11 @@ def _is_going(document: dict[str, Any]) -> bool:
     return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
 
 
-def _softened(violations: list[Violation], old: Any, context: Context) -> list[Violation]:
+def _softened(judgement: Judgement, old: Any, context: Context) -> Judgement:
     """A label on an object that was wrong before is no new error: what the old one broke too becomes a warning."""
-    before = {one[1:3] for one in validate(old, context).violations}
-    return [one._replace(severity="warning") if one[1:3] in before else one for one in violations]
+    before = {one[1:3] for one in validate(old, context, most=MOST_CAUSES).violations}
+    softer = [one._replace(severity=WARNING) if one[1:3] in before else one for one in judgement.violations]
+    return judgement._replace(violations=softer)
 
 
 def _unknown(subject: Any) -> Verdict:
@@ -139,16 +144,18 @@ def _unknown(subject: Any) -> Verdict:
     return Verdict(True, [], [_cut(words, LONGEST_WARNING)], UNJUDGED)
 
 
-def _verdict(violations: Sequence[Violation], kind: str) -> Verdict:
-    errors = [one for one in violations if one.severity == ERROR]
-    warnings = warnings_of([one for one in violations if one.severity != ERROR])
-    return Verdict(not errors, errors, warnings, DENIED if errors else ALLOWED, kind)
+def _verdict(judgement: Judgement, kind: str) -> Verdict:
+    errors = [one for one in judgement.violations if one.severity == ERROR]
+    warnings = [one for one in judgement.violations if one.severity != ERROR]
+    shown = warnings_of(warnings, judgement.more_warnings)
+    return Verdict(not errors, errors, shown, DENIED if errors else ALLOWED, kind, judgement.stopped)
 
 
-def warnings_of(violations: Sequence[Violation]) -> list[str]:
+def warnings_of(violations: Sequence[Violation], uncounted: int = 0) -> list[str]:
     """Few and short, as the API server wants them: of a long one the hint goes first, then its end.
 
-    With its hint it may be longer than recommended: who is told "did you mean" knows at once what to do.
+    With its hint it may be longer than recommended: a "did you mean" says at once what to do. `uncounted` more warnings
+    were not kept.
     """
     found: list[str] = []
     for one in violations:
@@ -157,8 +164,8 @@ def warnings_of(violations: Sequence[Violation]) -> list[str]:
         text = long if one.hint and len(long) <= LONGEST_HINTED else _cut(short, LONGEST_WARNING)
         if text not in found:
             found.append(text)
-    if len(found) > MOST_WARNINGS:
-        more = len(found) - MOST_WARNINGS + 1
+    if len(found) + uncounted > MOST_WARNINGS:
+        more = len(found) + uncounted - MOST_WARNINGS + 1
         found = [*found[: MOST_WARNINGS - 1], f"{more} more warnings: muster validate -f FILE shows all"]
     return found
 
@@ -195,8 +202,8 @@ def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
         for one in told
     ]
     message = _cut("; ".join(_cut(_words(one), LONGEST_CAUSE) for one in told), LONGEST_MESSAGE)
-    if len(verdict.errors) > len(told):
-        more = f"{len(verdict.errors) - len(told)} more: muster validate -f FILE shows all"
+    if verdict.stopped:
+        more = f"validation stopped after {len(told)} errors: muster validate -f FILE shows all"
         message = f"{message}; {more}"
         causes.append({"reason": "FieldValueInvalid", "field": "the object", "message": more})
     subject = request.old if request.operation == "DELETE" else request.object
@@ -207,7 +214,9 @@ def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
 
 
 class Webhook:
-    """Answers the API server. Objects are judged in threads, so many at a time; who would wait too long is told so.
+    """Answers the API server. Objects are judged in threads, a bounded number at a time. Large ones have one thread of
+    their own, so that a client that sends them without end makes only large ones wait. A review that would wait too
+    long is refused.
 
     `context` gives what is known of the cluster at the moment, or None when that is nothing. It is read in threads: its
     mappings must not change any more. `unknown` is used instead of None.
@@ -229,14 +238,14 @@ class Webhook:
         self._context, self._unknown = context, unknown or admission_context()
         self._metrics, self._log = metrics, log
         self._clock = clock or SystemClock()
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="webhook")
-        self._most, self._deadline_s = workers + most_waiting, deadline_s
-        self._most_bytes = most_bytes
-        self._under_way, self._bytes = 0, 0
+        self._deadline_s = deadline_s
+        self._small = _Lane("webhook", workers, workers + most_waiting, most_bytes)
+        self._large = _Lane("webhook-large", 1, 1 + most_waiting, most_bytes)
 
     async def close(self) -> None:
         """No further reviews; those that wait are given up."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for lane in (self._small, self._large):
+            lane.threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.Request) -> web.Response:
         """One POST. Whatever comes in, the answer is one sentence or an AdmissionReview, in time."""
@@ -250,21 +259,22 @@ class Webhook:
         size = MAX_BODY_BYTES if request.content_length is None else request.content_length
         if size > MAX_BODY_BYTES:
             return _refusal(413, f"the body has more than {MAX_BODY_BYTES:,} bytes")
-        if self._under_way >= self._most or self._bytes + size > self._most_bytes:
+        lane = self._small if size <= SMALL_BYTES else self._large
+        if lane.is_full(size):
             self._count("", "", FAILED)
-            return _refusal(503, f"{self._under_way} reviews are under way already; try again")
+            return _refusal(503, f"{lane.under_way} reviews are under way already; try again")
         began = self._clock.now_s()
-        self._under_way += 1
-        self._bytes += size
+        lane.under_way += 1
+        lane.bytes += size
         try:
-            return await within(self._clock, self._deadline_of(request), self._answer(request))
+            return await within(self._clock, self._deadline_of(request), self._answer(request, lane))
         except TimeoutError:
             self._count("", "", FAILED)
             self._log.warning("a review took too long and was given up")
             return _refusal(503, "the review took too long; try again")
         finally:
-            self._under_way -= 1
-            self._bytes -= size
+            lane.under_way -= 1
+            lane.bytes -= size
             self._metrics.webhook_duration.observe(max(0.0, self._clock.now_s() - began))
 
     def _deadline_of(self, request: web.Request) -> float:
@@ -275,7 +285,7 @@ class Webhook:
             return self._deadline_s
         return min(self._deadline_s, max(0.1, theirs_s * 0.9)) if theirs_s > 0 else self._deadline_s
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request, lane: "_Lane") -> web.Response:
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
@@ -283,7 +293,7 @@ class Webhook:
         context = self._context() or self._unknown
         loop = asyncio.get_running_loop()
         try:
-            asked, verdict, answer = await loop.run_in_executor(self._threads, self._judged, body, context)
+            asked, verdict, answer = await loop.run_in_executor(lane.threads, self._judged, body, context)
         except UnreadableInput as error:
             self._count("", "", FAILED)
             return _refusal(400, error.message + (f"; {error.hint}" if error.hint else ""))
@@ -316,6 +326,19 @@ class Webhook:
 
     def _count(self, kind: str, operation: str, result: str) -> None:
         self._metrics.webhook_requests.labels(kind or "none", operation or "none", result).inc()
+
+
+class _Lane:
+    """Threads, and how many reviews of how many bytes may be under way in them."""
+
+    def __init__(self, name: str, workers: int, most: int, most_bytes: int) -> None:
+        self.threads = ThreadPoolExecutor(workers, thread_name_prefix=name)
+        self._most, self._most_bytes = most, most_bytes
+        self.under_way, self.bytes = 0, 0
+
+    def is_full(self, size: int) -> bool:
+        """Whether a review of that size is one too many."""
+        return self.under_way >= self._most or self.bytes + size > self._most_bytes
 
 
 def _refusal(status: int, sentence: str) -> web.Response:

@@ -14,6 +14,7 @@ import msgspec
 from muster.api.documents import Limits, Problem, child_path, shown
 from muster.api.model import note
 from muster.api.nearest import Nearest
+from muster.api.priorities import Priorities
 from muster.api.scalars import plain_scalar
 from muster.api.schema import OBJECT, Form, conform, form_of
 from muster.api.validation.context import Settings
@@ -133,6 +134,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     search: Annotated[SearchConfig, note("What a search may cost.")] = SearchConfig()
     grouping: Annotated[GroupingConfig, note("How workloads become gangs.")] = GroupingConfig()
     validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
+    priorities: Annotated[Priorities, note("Whose priorities count.")] = Priorities()
     log: Annotated[LogConfig, note("What muster run writes about itself.")] = LogConfig()
     webhook: Annotated[WebhookConfig, note("The admission webhook of muster run.")] = WebhookConfig()
     page: Annotated[PageConfig, note("The page.")] = PageConfig()

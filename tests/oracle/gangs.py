@@ -12,6 +12,7 @@ from oracle.queues import Charge, nanoseconds, seconds
 
 Document = dict[str, Any]
 PRIORITIES = {"": 0, "train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 # What the readers know of a pod; documents that use more are judged by their expectations alone.
 _KNOWN = {"schedulerName", "containers", "nodeName", "nodeSelector", "tolerations"}
 
@@ -97,6 +98,8 @@ class Gang:
     name: str
     queue: str
     priority: int
+    # Its priority is above what its namespace or its queue may have.
+    refused: bool
     preemptibility: str
     created: int
     started: int
@@ -248,7 +251,8 @@ def gangs_of(documents: list[Document]) -> dict[str, Gang]:
     """Every gang by name. All names are in one namespace."""
     classes = {one["metadata"]["name"]: one.get("value", 0) for one in documents if one["kind"] == "PriorityClass"}
     usual = [one.get("value", 0) for one in documents if one["kind"] == "PriorityClass" and one.get("globalDefault")]
-    priorities = {**PRIORITIES, "": max(usual, default=0), **classes}
+    priorities = {**PRIORITIES, **SYSTEM_PRIORITIES, "": max(usual, default=0), **classes}
+    queues = {one["metadata"]["name"]: one for one in documents if one["kind"] == "Queue"}
     groups = [one for one in documents if one["kind"] == "PodGroup"]
     alone = [one for one in documents if one["kind"] not in ("PodGroup", "Pod")]
     nodes = {one["metadata"]["name"] for one in documents if one["kind"] == "Node"}
@@ -257,17 +261,33 @@ def gangs_of(documents: list[Document]) -> dict[str, Gang]:
         if one["kind"] == "Pod":
             pods.setdefault(one["metadata"].get("annotations", {}).get(GANG, ""), []).append(one)
     return {
-        group["metadata"]["name"]: _gang(group, pods.get(group["metadata"]["name"], []), alone, nodes, priorities)
+        group["metadata"]["name"]: _gang(
+            group, pods.get(group["metadata"]["name"], []), alone, nodes, _rank(group["spec"], priorities, queues)
+        )
         for group in groups
     }
 
 
+def _rank(spec: Document, priorities: dict[str, int], queues: dict[str, Document]) -> tuple[int, bool]:
+    """The priority that counts, and whether another one was asked for that is not allowed (SPEC §14)."""
+    asked = priorities.get(spec.get("priorityClassName", ""), priorities[""])
+    counts = priorities[""] if asked > 10**9 else asked
+    at, seen = spec.get("queue", "") or "default-queue", set[str]()
+    while at in queues and at not in seen:
+        seen.add(at)
+        bound = queues[at]["metadata"].get("annotations", {}).get("muster.dev/max-priority")
+        if bound is not None:
+            counts = min(counts, priorities[bound] if bound in priorities else int(bound))
+        at = queues[at]["spec"].get("parentQueue", "")
+    return counts, counts < asked
+
+
 def _gang(
-    group: Document, pods: list[Document], alone: list[Document], nodes: set[str], priorities: dict[str, int]
+    group: Document, pods: list[Document], alone: list[Document], nodes: set[str], rank: tuple[int, bool]
 ) -> Gang:
     spec, status = group["spec"], group.get("status", {})
     problem = read([*alone, group, *pods])
-    priority = priorities.get(spec.get("priorityClassName", ""), priorities[""])
+    priority, refused = rank
     usual = "non-preemptible" if priority >= 100 else "preemptible"
     rows = status.get("subGroups", [])
     created = nanoseconds(group["metadata"].get("creationTimestamp"))
@@ -276,6 +296,7 @@ def _gang(
         name=group["metadata"]["name"],
         queue=spec.get("queue", "") or "default-queue",
         priority=priority,
+        refused=refused,
         preemptibility=spec.get("preemptibility", "") or usual,
         created=created,
         started=nanoseconds(status.get("startTime")),

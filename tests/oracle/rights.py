@@ -60,8 +60,8 @@ class Rights:
         return gang.queue in self.queues.queues and gang.queue not in self.queues.broken
 
     def held(self, gang: Gang) -> bool:
-        """Whether its queue keeps the gang from being tried."""
-        if not self.charged(gang):
+        """Whether its queue or its priority keeps the gang from being tried."""
+        if gang.refused or not self.charged(gang):
             return True
         allowed = self.queues.queues[gang.queue].namespaces
         return bool(self.queues.children(gang.queue)) or not ({"*", "default"} & set(allowed))

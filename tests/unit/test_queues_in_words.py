@@ -88,6 +88,30 @@ def number_of(plan, name):
             id="a cycle",
         ),
         pytest.param(
+            Reason(Code.PRIORITY_NOT_ALLOWED, asked=125, total=50, detail="inference"),
+            "the priority 125 of inference is above what queue a admits · at most 50 · name a lower class in "
+            "spec.priorityClassName, or raise muster.dev/max-priority of the Queue",
+            id="above the bound",
+        ),
+        pytest.param(
+            Reason(Code.PRIORITY_NOT_ALLOWED, asked=200, total=50),
+            "the priority 200 of the default class is above what queue a admits · at most 50 · name a lower class in "
+            "spec.priorityClassName, or raise muster.dev/max-priority of the Queue",
+            id="the default class is above the bound",
+        ),
+        pytest.param(
+            Reason(Code.PRIORITY_NOT_ALLOWED, detail="system-node-critical"),
+            "the system class system-node-critical may not be used in the namespace default · name another class in "
+            "spec.priorityClassName, or add the namespace to priorities.systemNamespaces",
+            id="a system class of a tenant",
+        ),
+        pytest.param(
+            Reason(Code.PRIORITY_NOT_ALLOWED, detail="system-node-critical", pod="g-1"),
+            "the system class system-node-critical counts only where every pod of the gang has it in "
+            "spec.priorityClassName · the pod g-1 has not · set it in the pod template, or name another class",
+            id="a pod has no system class",
+        ),
+        pytest.param(
             Reason(Code.NOT_TRIED),
             "the gang is below its minimum, and no free room is given away in this cycle · add allocate to the actions",
             id="not tried",

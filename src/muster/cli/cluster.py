@@ -307,7 +307,9 @@ def run_before(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) ->
 
 
 def _run(world: World, config: Config, now_ns: int, actions: Sequence[str]) -> Plan:
-    builder = Builder(world, default_queue=config.default_queue, settings=config.validation)
+    builder = Builder(
+        world, default_queue=config.default_queue, settings=config.validation, priorities=config.priorities
+    )
     return schedule(builder.build(now_ns), policy_of(config, actions))[0]
 
 

@@ -70,10 +70,10 @@ def groupable(
     grouper = Grouper(
         registry_for(checked, config, interfaces),
         lookup,
-        classes=context.priority_classes,
+        classes=context.priority_classes.keys() if context.priority_classes is not None else None,
         default_queue=config.default_queue,
         limits=config.grouping.expressions,
-        context=Context(default_queue=config.default_queue, settings=config.validation),
+        context=Context(default_queue=config.default_queue, settings=config.validation, priorities=config.priorities),
         explain=explain,
     )
     return Groupable(grouper, pods, existing, workloads, strangers)

@@ -115,7 +115,11 @@ def context_of(
     return Context(
         topologies=found.get("Topology"),
         queues=found.get("Queue"),
-        priority_classes=BUILT_IN_PRIORITIES.keys() | found.get("PriorityClass", {}).keys(),
+        priority_classes={
+            **BUILT_IN_PRIORITIES,
+            **{name: one.value for name, one in found.get("PriorityClass", {}).items()},
+        },
+        priorities=config.priorities,
         default_queue=config.default_queue,
         settings=config.validation,
         check_interface=partial(check_interface, limits=config.grouping.expressions),

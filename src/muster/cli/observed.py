@@ -118,6 +118,7 @@ def setup_of(config: Config) -> Setup:
         schedulers=config.scheduler_names,
         default_queue=config.default_queue,
         validation=config.validation,
+        priorities=config.priorities,
         policy=policy_of(config),
         expressions=config.grouping.expressions,
         prefer=config.grouping.prefer,

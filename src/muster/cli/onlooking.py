@@ -41,6 +41,7 @@ async def look_on(server: Server, config: Config, where: Where, greet: Callable[
             schedulers=setup.schedulers,
             default_queue=setup.default_queue,
             settings=setup.validation or Settings(),
+            priorities=setup.priorities,
             policy=setup.policy,
         )
         interfaces = Interfaces(

@@ -30,6 +30,7 @@ from muster.api.cluster import (
 )
 from muster.api.model import Condition, Metadata
 from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
+from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
@@ -39,7 +40,9 @@ from muster.snapshot.world import Key, World
 FORMAT, VERSION = "muster-snapshot", 1
 
 # Annotations whose value matters, and those of which only the presence does.
-_ANNOTATIONS = frozenset({POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION})
+_ANNOTATIONS = frozenset(
+    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION, MAX_PRIORITY_ANNOTATION}
+)
 _PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
 # The condition that is read back: since when a gang waits, and for what.
 _CONDITION = "Scheduled"

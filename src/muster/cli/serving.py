@@ -102,12 +102,14 @@ def contexts(world: World, config: Config, is_known: Callable[[], bool] = lambda
     def now() -> Context | None:
         if not is_known():
             return None
-        parts = dict(world.topologies), dict(world.queues), frozenset(world.priority_classes)
+        classes = {name: one.value for name, one in world.priority_classes.items()}
+        parts = dict(world.topologies), dict(world.queues), classes
         if not kept or kept[0][0] != parts:
             context = Context(
                 topologies=parts[0],
                 queues=parts[1],
                 priority_classes=parts[2],
+                priorities=config.priorities,
                 default_queue=config.default_queue,
                 settings=config.validation,
             )

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from muster.api.interface import ResourceInterface
+from muster.api.priorities import Priorities
 from muster.api.validation import Context
 from muster.api.validation.context import Settings
 from muster.controllers.comparer import Comparer
@@ -36,9 +37,19 @@ class Setup(NamedTuple):
     schedulers: Collection[str] = DEFAULT_SCHEDULERS
     default_queue: str = "default-queue"
     validation: Settings | None = None
+    priorities: Priorities | None = None
     policy: Policy | None = None
     expressions: Limits = DEFAULT
     prefer: Sequence[str] = ("user",)
+
+    @property
+    def context(self) -> Context:
+        """How what the grouper writes is judged."""
+        return Context(
+            default_queue=self.default_queue,
+            settings=self.validation or Settings(),
+            priorities=self.priorities or Priorities(),
+        )
 
 
 class End(Enum):
@@ -79,6 +90,7 @@ class Process:
             schedulers=setup.schedulers,
             default_queue=setup.default_queue,
             settings=setup.validation,
+            priorities=setup.priorities,
             policy=setup.policy,
             identity=name,
         )
@@ -101,7 +113,7 @@ class Process:
             default_queue=setup.default_queue,
             limits=setup.expressions,
             prefer=setup.prefer,
-            context=Context(default_queue=setup.default_queue, settings=setup.validation or Settings()),
+            context=setup.context,
             may_write=may_act,
             ready=lambda: self.work.sights.is_synced,
             log=log,

@@ -13,6 +13,7 @@ from muster.api.cluster import SUBGROUP_LABEL, Node, Pod, PodDisruptionBudget, P
 from muster.api.kinds import decode
 from muster.api.model import Metadata, Model
 from muster.api.podgroup import PodGroup, PodGroupStatus
+from muster.api.priorities import Priorities
 from muster.api.queue import Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.api.validation.context import Context, Settings
@@ -60,13 +61,14 @@ class Scheduler:
         schedulers: Collection[str] = DEFAULT_SCHEDULERS,
         default_queue: str = "default-queue",
         settings: Settings | None = None,
+        priorities: Priorities | None = None,
         policy: Policy | None = None,
         identity: str = "0",
     ) -> None:
         self.world = World(schedulers)
         self.flights = Flights(self.world)
         self.plan: Plan | None = None
-        self._default_queue, self._settings = default_queue, settings
+        self._default_queue, self._settings, self._priorities = default_queue, settings, priorities
         self._policy = policy or Policy()
         self.start_afresh()
         self._patience: Patience[Key] = Patience(free=_BIND_ATTEMPTS)
@@ -81,7 +83,9 @@ class Scheduler:
 
     def start_afresh(self) -> None:
         """Forgets everything that was kept from one cycle to the next; not what was seen, and what was sent."""
-        self._builder = Builder(self.world, default_queue=self._default_queue, settings=self._settings)
+        self._builder = Builder(
+            self.world, default_queue=self._default_queue, settings=self._settings, priorities=self._priorities
+        )
         self._memory = Memory()
         self._told = orders.Memory()
         self.world.look_again()

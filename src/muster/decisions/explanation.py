@@ -32,7 +32,7 @@ _LADDER = (
         "queue",
         (
             *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF),
-            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID),
+            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
         ),
     ),
     ("topology", (Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND)),

@@ -27,7 +27,7 @@ _SOMEBODY_MUST_MEND: Final = frozenset(
     {
         *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
         *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
-        *(Code.OVER_LIMIT, Code.OVER_QUOTA),
+        *(Code.PRIORITY_NOT_ALLOWED, Code.OVER_LIMIT, Code.OVER_QUOTA),
     }
 )
 _ABOUT_PODS: Final = frozenset({Code.SET_ASIDE, Code.BAD_POD})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL
+from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, counted, listed
@@ -23,7 +24,8 @@ _LONG_NAME, _LONG_PATH = 40, 60
 # what a queue does not allow, what never fits as it is written, what more room would mend, and last what time mends.
 PRECEDENCE = (
     *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
-    *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
+    *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
+    *(Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
     *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, Code.NOT_TRIED, Code.BIND_BACKOFF),
     *(Code.EVICTED, Code.WAITING_FOR_PODS),
     *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
@@ -388,6 +390,33 @@ def _priority_not_found(about: _About) -> list[str]:
     return [what, "the default counts instead", "create it, or name another in spec.priorityClassName"]
 
 
+def _priority_not_allowed(about: _About) -> list[str]:
+    reason, namespace = about.reason, about.gang.key[0]
+    name = shortened(reason.detail)
+    if reason.total is not None:
+        what = f"the priority {reason.asked:,}{f' of {name}' if name else ' of the default class'} is above what queue "
+        queue, own = _bounding_queue(about, reason.total), about.queue
+        what += f"{queue} admits" + (f" to queue {own}" if queue != own else "")
+        remedy = f"name a lower class in spec.priorityClassName, or raise {MAX_PRIORITY_ANNOTATION} of the Queue"
+        return [what, f"at most {reason.total:,}", remedy]
+    what = f"the system class {name} counts only where every pod of the gang has it in spec.priorityClassName"
+    if reason.pod:
+        return [what, f"the pod {reason.pod} has not", "set it in the pod template, or name another class"]
+    what = f"the system class {name} may not be used in the namespace {namespace}"
+    return [
+        what,
+        "",
+        "name another class in spec.priorityClassName, or add the namespace to priorities.systemNamespaces",
+    ]
+
+
+def _bounding_queue(about: _About, most: int) -> str:
+    """The queue of the gang's path that says the bound, from its own upwards."""
+    queues = about.snapshot.queues
+    path = queues.paths[queues.row_of[about.gang.queue]] if about.gang.queue in queues.row_of else ()
+    return next((shortened(queues.names[row]) for row in path if queues.max_priorities[row] == most), about.queue)
+
+
 def _unsupported(about: _About) -> list[str]:
     what = f"the pod {about.reason.pod} uses {about.reason.detail}, which muster can't honour yet"
     return [_and_more(what, about.others), "the gang is not placed wrongly but not at all", "take it out of the pod"]
@@ -434,6 +463,7 @@ _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.TOPOLOGY_NOT_FOUND: _topology_not_found,
     Code.LEVEL_NOT_FOUND: _level_not_found,
     Code.PRIORITY_NOT_FOUND: _priority_not_found,
+    Code.PRIORITY_NOT_ALLOWED: _priority_not_allowed,
     Code.UNSUPPORTED: _unsupported,
     Code.SET_ASIDE: _set_aside,
     Code.BAD_POD: _bad_pod,

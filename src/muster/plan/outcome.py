@@ -32,6 +32,7 @@ class Code:
     QUEUE_ORPHANED = "QueueOrphaned"
     QUEUE_CYCLE = "QueueCycle"
     QUEUE_INVALID = "QueueInvalid"
+    PRIORITY_NOT_ALLOWED = "PriorityNotAllowed"
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"
     LEVEL_NOT_FOUND = "LevelNotFound"
     PRIORITY_NOT_FOUND = "PriorityClassNotFound"

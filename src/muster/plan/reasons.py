@@ -78,4 +78,4 @@ def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
 
 def reason_of_issue(issue: Issue) -> Reason:
     """What was found while the snapshot was built."""
-    return Reason(issue.code, issue.row, detail=issue.detail, pod=issue.pod)
+    return Reason(issue.code, issue.row, asked=issue.asked, total=issue.most, detail=issue.detail, pod=issue.pod)

@@ -313,6 +313,8 @@ class Binds:
             return f"its gang is invalid: {group.wrong}"
         if group.leaf_of(pod) == NONE:
             return f"it is set aside: no leaf is called {pod.label}"
+        if books.priority(group, moment) < books.priority_asked(group, moment):
+            return f"its gang asks for the priority {books.priority_asked(group, moment)}, which is not allowed there"
         queues = books.queues.at(moment)
         if not queues:
             return ""

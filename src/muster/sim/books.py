@@ -23,6 +23,7 @@ from muster.sim.facts import (
     Member,
     Node,
     preemptibility_of,
+    priority_asked,
 )
 from muster.sim.past import Past
 
@@ -258,6 +259,23 @@ class Books:
             queue = (queues[queue].get("spec") or {}).get("parentQueue") or ""
         return found
 
+    def priority(self, group: Group, moment: float | None = None) -> int:
+        """The priority of a gang that counts: no system class of a tenant, and no more than its queues admit."""
+        classes = self.classes.at(moment)
+        found = self.priority_asked(group, moment)
+        if found > _HIGHEST_OF_USERS and group.key[0] != _SYSTEM:
+            found = priority_asked("", classes)
+        for queue in self.path(group.queue, moment):
+            stated = self.queues.at(moment)[queue]["metadata"]["annotations"].get(_MAX_PRIORITY)
+            if stated is not None:
+                is_number = stated.lstrip("-").isdigit()
+                found = min(found, int(stated) if is_number else priority_asked(stated, classes))
+        return found
+
+    def priority_asked(self, group: Group, moment: float | None = None) -> int:
+        """The priority that a gang asks for."""
+        return priority_asked(str(group.spec.get("priorityClassName") or ""), self.classes.at(moment))
+
     def bound(self, queue: str, charge: str, field: str, moment: float | None = None) -> int | None:
         """The limit or quota of a queue in base units; None: there is no end."""
         document = self.queues.at(moment).get(queue) or {}
@@ -283,7 +301,7 @@ class Books:
 
     def firm(self, group: Group, placed: Mapping[int, list[Member]], moment: float | None = None) -> list[Member]:
         """The placed pods of a gang that may not be evicted."""
-        what = preemptibility_of(group, self.classes.at(moment))
+        what = preemptibility_of(group, self.priority(group, moment))
         every = [pod for pods in placed.values() for pod in pods]
         if what == PREEMPTIBLE or group.tree is None:
             return []
@@ -291,6 +309,10 @@ class Books:
             return every
         kept = self.core(group, placed, moment)
         return [pod for pod in every if pod.uid in kept]
+
+
+# What SPEC §14 says of priorities, for the configuration that stories run with.
+_MAX_PRIORITY, _SYSTEM, _HIGHEST_OF_USERS = "muster.dev/max-priority", "kube-system", 10**9
 
 
 def _said(document: Document) -> Document:

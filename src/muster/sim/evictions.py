@@ -19,7 +19,6 @@ from muster.sim.facts import (
     Key,
     Member,
     preemptibility_of,
-    priority_of,
 )
 from muster.sim.sight import Sight
 from muster.sim.staleness import Look, Staleness, is_there
@@ -281,7 +280,7 @@ class Evictions:
 
     def _firm(self, group: Group, placed: list[Member], gone: set[str], moment: float) -> str:
         """Pods that are nobody's to evict."""
-        what = preemptibility_of(group, self._books.classes.at(moment))
+        what = preemptibility_of(group, self._books.priority(group, moment))
         if what == FIRM:
             return "and it is non-preemptible, and not stale"
         if what != SEMI:
@@ -337,13 +336,13 @@ class Evictions:
         """§8: in one queue only who has the higher priority takes room; who is moved keeps room elsewhere. What may be
         reclaimed from another queue the judge does not know: the oracle of the tests does.
         """
-        classes = self._books.classes.at(decision.at_s)
-        for other in self._books.groups[loser].between(decision.read_s, decision.at_s):
+        books, at_s = self._books, decision.at_s
+        for other in books.groups[loser].between(decision.read_s, at_s):
             if (
                 other is None
                 or other.queue != group.queue
                 or other.kept
-                or priority_of(other, classes) < priority_of(group, classes)
+                or books.priority(other, at_s) < books.priority(group, at_s)
             ):
                 return ""
         return f"{'/'.join(group.key)} is in the same queue and has no higher priority"

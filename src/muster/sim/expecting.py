@@ -46,7 +46,8 @@ _BESIDE = {Code.EVICTED, Code.BIND_BACKOFF, Code.SET_ASIDE, Code.BAD_POD, Code.P
 # These hold also a gang that is placed: nothing is added to it.
 _HOLDING = {
     *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE),
-    *(Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
+    *(Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
+    *(Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
 }
 # Numbers of a sentence, with their units; of those, how much room or how many pods there are.
 _NUMBER = r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)([MGT]?)(?![\w.])"

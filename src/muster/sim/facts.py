@@ -355,17 +355,16 @@ def domain_of(node: Node, labels: list[str]) -> tuple[str, ...] | None:
     return None if None in found else tuple(map(str, found))
 
 
-def preemptibility_of(group: Group, classes: Mapping[str, Document]) -> str:
-    """What may be evicted of a gang: as it says, else by its priority."""
+def preemptibility_of(group: Group, priority: int) -> str:
+    """What may be evicted of a gang: as it says, else by the priority that counts."""
     stated = group.spec.get("preemptibility")
     if stated:
         return str(stated)
-    return FIRM if priority_of(group, classes) >= _FIRM_FROM else PREEMPTIBLE
+    return FIRM if priority >= _FIRM_FROM else PREEMPTIBLE
 
 
-def priority_of(group: Group, classes: Mapping[str, Document]) -> int:
-    """The value of its class; of one that there is not, that of the default class, else 0."""
-    name = group.spec.get("priorityClassName") or ""
+def priority_asked(name: str, classes: Mapping[str, Document]) -> int:
+    """The value of a class; of one that there is not, that of the default class, else 0."""
     if name in classes:
         return int(classes[name].get("value", 0))
     if name in BUILT_IN_PRIORITIES:

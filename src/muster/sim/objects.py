@@ -149,6 +149,7 @@ class QueueEntry(Resource, frozen=True, kw_only=True):
     preempt_min_runtime: str | None = None
     reclaim_min_runtime: str | None = None
     allowed_namespaces: list[str] | None = None
+    annotations: dict[str, str] = {}
     created: Second | None = None
 
     def manifest(self, name: str) -> Document:
@@ -156,8 +157,11 @@ class QueueEntry(Resource, frozen=True, kw_only=True):
         metadata: Document = {"name": name}
         if self.created is not None:
             metadata["creationTimestamp"] = at(self.created)
+        annotations = dict(self.annotations)
         if self.allowed_namespaces is not None:
-            metadata["annotations"] = {"kai.scheduler/allowed-namespaces": ",".join(self.allowed_namespaces)}
+            annotations["kai.scheduler/allowed-namespaces"] = ",".join(self.allowed_namespaces)
+        if annotations:
+            metadata["annotations"] = annotations
         resources = {name: one.document() for name in ("cpu", "memory") if (one := getattr(self, name)) is not None}
         if self.document():
             resources["gpu"] = self.document()

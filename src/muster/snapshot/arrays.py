@@ -109,6 +109,9 @@ class Issue(NamedTuple):
     row: int
     detail: str
     pod: str = ""
+    # Of a priority: which it is, and the highest that is admitted.
+    asked: int = 0
+    most: int | None = None
 
 
 class Counts(NamedTuple):

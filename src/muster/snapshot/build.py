@@ -9,6 +9,7 @@ import numpy as np
 from muster.api.cluster import Pod, PodSpec
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
+from muster.api.priorities import Priorities
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.errors import DEFECT
@@ -18,6 +19,7 @@ from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import UNSUPPORTED, Checked, Surroundings, gang_of
 from muster.snapshot.guards import Guards
 from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
+from muster.snapshot.priorities import Ranks, values_of
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues, Standing, charge_of, implied
 from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
@@ -45,8 +47,16 @@ class Shape(NamedTuple):
 class Builder:
     """Builds snapshots of one world, each from the one before."""
 
-    def __init__(self, world: World, *, default_queue: str = "default-queue", settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        default_queue: str = "default-queue",
+        settings: Settings | None = None,
+        priorities: Priorities | None = None,
+    ) -> None:
         self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
+        self._system_namespaces = frozenset((priorities or Priorities()).system_namespaces)
         self._guards = Guards()
         self._checked: dict[Key, Checked] = {}
         # The queues, and what gangs can have in all, each as it was at some count of changes.
@@ -87,7 +97,9 @@ class Builder:
         elif self._topologies_seen != world.topologies:
             self._look_at_topologies()
         if self._standing_at != world.queue_changes:
-            self._standing, self._standing_at = Standing(world.queues, world.invalid_queues), world.queue_changes
+            classes = values_of(world.priority_classes)
+            self._standing = Standing(world.queues, world.invalid_queues, classes)
+            self._standing_at = world.queue_changes
         self._guards.update(world.budgets, world.left_alone | world.unread)
         self._rebuild_gangs(changed)
         if begins:
@@ -120,7 +132,7 @@ class Builder:
             world.topologies,
             self._topology_number,
             self._standing,
-            world.priority_classes,
+            Ranks(self._standing, world.priority_classes, self._system_namespaces),
             self._default_queue,
             self._settings,
             self._guards,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from muster.api.cluster import BUILT_IN_PRIORITIES, SUBGROUP_LABEL, PriorityClass
+from muster.api.cluster import SUBGROUP_LABEL
 from muster.api.duration import parse_ns
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
@@ -16,6 +16,7 @@ from muster.errors import BadObject
 from muster.snapshot.arrays import Batch, Counts, Gang, Hold, Issue, Kept, Placed, Recorded
 from muster.snapshot.guards import Guards
 from muster.snapshot.kept import keeping_of
+from muster.snapshot.priorities import Ranks
 from muster.snapshot.queues import Standing
 from muster.snapshot.requests import Request
 from muster.snapshot.times import since_epoch_ns
@@ -30,7 +31,6 @@ _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
 BIND_BACKOFF = "BindBackoff"
 WAITING_FOR_ROOM = "WaitingForRoom"
-PRIORITY_NOT_FOUND = "PriorityClassNotFound"
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
 
@@ -54,7 +54,7 @@ class Surroundings:
     topologies: Mapping[str, Topology]
     topology_number: Mapping[str, int]
     queues: Standing
-    priority_classes: Mapping[str, PriorityClass]
+    ranks: Ranks
     default_queue: str
     settings: Settings
     guards: Guards
@@ -100,7 +100,7 @@ def gang_of(
         )
         pods.nominate(claimed)
     created_ns = since_epoch_ns(group.metadata.creation_timestamp)
-    priority = _priority(group, around, notes)
+    priority = around.ranks.of(key[0], queue, group.spec.priority_class_name, oldest_first, held, notes)
     return Gang(
         key=key,
         queue=queue,
@@ -187,18 +187,6 @@ def _duration_ns(stated: str | None, default: int) -> int:
 
 def _age(facts: PodFacts) -> tuple[int, str]:
     return since_epoch_ns(facts.pod.metadata.creation_timestamp), facts.pod.metadata.name
-
-
-def _priority(group: PodGroup, around: Surroundings, notes: list[Issue]) -> int:
-    name, known = group.spec.priority_class_name, around.priority_classes
-    if name in known:
-        return known[name].value
-    if name in BUILT_IN_PRIORITIES:
-        return BUILT_IN_PRIORITIES[name]
-    if name:
-        notes.append(Issue(PRIORITY_NOT_FOUND, 0, name))
-    defaults = [one.value for one in known.values() if one.global_default]
-    return max(defaults, default=0)
 
 
 def _holds(tree: Tree, around: Surroundings, held: list[Issue], notes: list[Issue]) -> tuple[Hold, ...]:

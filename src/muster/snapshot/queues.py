@@ -18,6 +18,7 @@ import numpy as np
 from muster.api import queue as api
 from muster.api.duration import parse_ns
 from muster.api.once import once
+from muster.api.priorities import MAX_PRIORITY_ANNOTATION, bound_of, resolved
 from muster.api.queue import Queue, entitlement_of
 from muster.api.tree import NONE
 from muster.api.validation.context import QueueTree
@@ -61,6 +62,8 @@ class Queues:
     # How long a minimum is safe after its gang's start: of the queue itself, else of the nearest one above; else 0.
     preempt_min_runtime_ns: tuple[int, ...] = ()
     reclaim_min_runtime_ns: tuple[int, ...] = ()
+    # The highest priority that a queue admits by its own word; None: any.
+    max_priorities: tuple[int | None, ...] = ()
     # Whether the queues were written down; otherwise every name that a gang uses is a queue without end.
     written: bool = False
     # Those that nothing can be charged to, by name, and why.
@@ -91,7 +94,12 @@ class Queues:
 class Standing:
     """What is wrong with each queue of a set, found once for all of them."""
 
-    def __init__(self, queues: Mapping[str, Queue], invalid: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        queues: Mapping[str, Queue],
+        invalid: Mapping[str, str] | None = None,
+        classes: Mapping[str, int] | None = None,
+    ) -> None:
         # Nobody can use a queue without a name, and an empty parent is none. In order: the same words every time.
         self._queues = {name: queue for name, queue in sorted(queues.items()) if name}
         self._tree = QueueTree(self._queues)
@@ -101,7 +109,27 @@ class Standing:
             allowed = frozenset(one.strip() for one in stated.split(","))
             if "*" not in allowed:
                 self._allowed[name] = allowed
-        self._cut_off = self._find_cut_off(invalid or {})
+        # The highest priority that each queue admits, of those that say it; `classes` are the priorities by name.
+        self._bounds: dict[str, int] = {}
+        self._cut_off = self._find_cut_off({**self._find_bounds(classes), **(invalid or {})})
+
+    def _find_bounds(self, classes: Mapping[str, int] | None) -> dict[str, str]:
+        """Reads the bounds of priorities; gives what is wrong with them, by queue."""
+        wrong: dict[str, str] = {}
+        for name, queue in self._queues.items():
+            stated = queue.metadata.annotations.get(MAX_PRIORITY_ANNOTATION)
+            if stated is None:
+                continue
+            try:
+                bound = resolved(bound_of(stated), classes or {})
+            except BadObject as error:
+                wrong[name] = f"{error.path} {error.message}"
+                continue
+            if bound is not None:
+                self._bounds[name] = bound
+            elif classes is not None:
+                wrong[name] = f"{MAX_PRIORITY_ANNOTATION}: the PriorityClass {stated} does not exist"
+        return wrong
 
     def _find_cut_off(self, invalid: Mapping[str, str]) -> dict[str, Problem]:
         """The queues from which no sound way leads up to a top queue, each with the end of its way.
@@ -146,6 +174,12 @@ class Standing:
             return Problem(QUEUE_FORBIDDEN, name)
         return None
 
+    def max_priority_of(self, name: str) -> int | None:
+        """The highest priority that a queue and those above it admit; None: any."""
+        row = self.arrays.row_of.get(name) if self._bounds else None
+        path = self.arrays.paths[row] if row is not None else ()
+        return min((most for at in path if (most := self.arrays.max_priorities[at]) is not None), default=None)
+
     @once
     def arrays(self) -> Queues:
         """All queues that are below a top queue, or one."""
@@ -169,6 +203,7 @@ class Standing:
             weights=tuple(tuple(one.weight for one in row) for row in amounts),
             preempt_min_runtime_ns=_nearest([row.spec.preempt_min_runtime for row in rows], parent_of),
             reclaim_min_runtime_ns=_nearest([row.spec.reclaim_min_runtime for row in rows], parent_of),
+            max_priorities=tuple(self._bounds.get(row.metadata.name) for row in rows),
             written=True,
             cut_off=self._cut_off,
         )

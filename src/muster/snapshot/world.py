@@ -9,6 +9,7 @@ from msgspec import structs
 from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup
+from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.quantity import base_units, held_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
 from muster.api.topology import Topology
@@ -163,6 +164,8 @@ class World:
                 # Any gang may refer to these.
                 self._changed.update(self.groups)
                 _keep(by_name[type(found)], found.metadata.name, found, deleted)
+                # A queue may name a PriorityClass.
+                self.queue_changes += isinstance(found, PriorityClass)
 
     def rest(self, gang: Key, why: str) -> None:
         """The gang is left alone from now on; without a reason, it is tried again."""
@@ -419,9 +422,10 @@ def _looks(node: Node) -> tuple[Any, ...]:
     return node.metadata.labels, node.spec, is_ready(node)
 
 
-def _uses(queue: Queue) -> tuple[str, str | None]:
-    """What decides who may use a queue; what they may have there is kept apart."""
-    return queue.spec.parent_queue, queue.metadata.annotations.get(ALLOWED_NAMESPACES_ANNOTATION)
+def _uses(queue: Queue) -> tuple[str | None, ...]:
+    """What decides who may use a queue, and with which priority; what they may have there is kept apart."""
+    stated = queue.metadata.annotations.get
+    return queue.spec.parent_queue, stated(ALLOWED_NAMESPACES_ANNOTATION), stated(MAX_PRIORITY_ANNOTATION)
 
 
 def _keep(objects: dict[Any, Any], key: Any, found: Any, deleted: bool) -> None:

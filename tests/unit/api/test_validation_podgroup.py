@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from muster.api import documents
+from muster.api.model import Metadata
 from muster.api.podgroup import MAX_DEPTH, MAX_SUBGROUPS
-from muster.api.queue import Queue
+from muster.api.priorities import Priorities
+from muster.api.queue import Queue, QueueSpec
 from muster.api.validation import Context, Settings, Violation, validate
 
 E, W = "error", "warning"
@@ -670,7 +672,17 @@ def test_an_object_over_1_mib_is_an_error(padding: int, refused: bool) -> None:
     check(validate(big, Context()).violations, [(E, "", "limit", "")] * refused)
 
 
-AROUND = Context(queues={"team-a": Queue(), "default-queue": Queue()}, priority_classes={"train", "build"})
+CLASSES = {"train": 50, "build": 100, "system-node-critical": 2_000_001_000}
+AROUND = Context(queues={"team-a": Queue(), "default-queue": Queue()}, priority_classes=CLASSES)
+
+
+def bounded(parent: str = "", most: str | None = None) -> Queue:
+    annotations = {} if most is None else {"muster.dev/max-priority": most}
+    return Queue(metadata=Metadata(annotations=annotations), spec=QueueSpec(parent_queue=parent))
+
+
+def around(**queues: Queue) -> Context:
+    return replace(AROUND, queues=queues)
 
 
 @pytest.mark.parametrize(
@@ -706,6 +718,36 @@ AROUND = Context(queues={"team-a": Queue(), "default-queue": Queue()}, priority_
             id="priority class missing",
         ),
         pytest.param({"queue": "zzz", "priorityClassName": "zzz"}, Context(), [], id="nothing is known of either"),
+        pytest.param(
+            {"priorityClassName": "system-node-critical"},
+            AROUND,
+            [(W, "spec.priorityClassName", "not be used in the namespace default", "priorities.systemNamespaces")],
+            id="a system class in a namespace of a tenant",
+        ),
+        pytest.param(
+            {"priorityClassName": "system-node-critical"},
+            replace(AROUND, priorities=Priorities(system_namespaces=["default"])),
+            [],
+            id="a system class where it may be",
+        ),
+        pytest.param(
+            {"queue": "q", "priorityClassName": "build"},
+            around(q=bounded(most="99")),
+            [(W, "spec.priorityClassName", '100 is above the 99 that the queue "q" admits', "muster.dev/max-priority")],
+            id="above the bound of its queue",
+        ),
+        pytest.param(
+            {"queue": "q", "priorityClassName": "build"}, around(q=bounded(most="100")), [], id="at the bound"
+        ),
+        pytest.param(
+            {"queue": "q", "priorityClassName": "build"},
+            around(q=bounded("top", "build"), top=bounded(most="train")),
+            [(W, "spec.priorityClassName", "above the 50", "")],
+            id="above the bound of the parent",
+        ),
+        pytest.param(
+            {"queue": "q", "priorityClassName": "build"}, around(q=bounded("q", "high")), [], id="no readable bound"
+        ),
     ],
 )
 def test_queue_and_priority_class(spec: Spec, context: Context, expected: list[Expected]) -> None:

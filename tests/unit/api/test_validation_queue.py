@@ -120,6 +120,31 @@ def test_a_queue_alone(broken: dict[str, Any], expected: list[Expected], legal: 
     check(validate(legal, Context()).violations, [])
 
 
+MOST = "muster.dev/max-priority"
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        *(pytest.param(text, [], id=text) for text in ("0", "-5", "1000000000", "2147483647", "train")),
+        *(
+            pytest.param(text, [(E, "must be an integer of 32 bits", "write a number")], id=repr(text))
+            for text in ("", "1.5", "2147483648", "1e3", "Train", " 5", "0x10", "x" * 300, "train,build", "9" * 5000)
+        ),
+        pytest.param("trian", [(W, "does not exist", "did you mean train?")], id="no such class"),
+        pytest.param("zzz", [(W, "does not exist", "held")], id="no such class, nothing is near"),
+    ],
+)
+def test_the_highest_priority_of_a_queue(stated: str, expected: list[tuple[str, str, str]]) -> None:
+    """A number or a PriorityClass; anything else makes the queue invalid."""
+    broken = queue()
+    broken["metadata"]["annotations"] = {MOST: stated}
+    path = f"metadata.annotations[{MOST}]"
+    found = validate(broken, Context(priority_classes={"train": 50})).violations
+    check(found, [(severity, path, *words) for severity, *words in expected])
+    assert len(found) == 0 or len(found[0].message) < 200
+
+
 def test_every_resource_is_judged() -> None:
     """cpu, memory and gpu, all in one answer."""
     spec = {"resources": {name: {"quota": -2, "limit": -0.5} for name in ("cpu", "memory", "gpu")}}

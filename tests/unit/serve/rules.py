@@ -58,7 +58,9 @@ QUEUES: dict[str, Queue] = structs(
 TOPOLOGIES: dict[str, Topology] = structs(
     TOPOLOGY, topology("t/zone", "t/rack"), topology("a/rack", "b/rack", name="twins")
 )
-KNOWN = Context(topologies=TOPOLOGIES, queues=QUEUES, priority_classes=frozenset({"train"}))
+KNOWN = Context(
+    topologies=TOPOLOGIES, queues=QUEUES, priority_classes={"train": 50, "system-node-critical": 2_000_001_000}
+)
 AT = "spec.subGroups[0]"
 RACK = {"topology": "dc", "requiredTopologyLevel": "rack"}
 SEMI = {"preemptibility": "semi-preemptible"}
@@ -249,6 +251,11 @@ WARNINGS: list[Any] = [
     ),
     pytest.param(asked(gang(queue="nowhere")), 'the queue "nowhere" does not exist', id="queue missing"),
     pytest.param(asked(gang(priorityClassName="no")), 'PriorityClass "no" does not exist', id="class missing"),
+    pytest.param(
+        asked(gang(priorityClassName="system-node-critical")),
+        "may not be used in the namespace default",
+        id="a system class of a tenant",
+    ),
     pytest.param(asked(gang(parallelism=3)), "spec.parallelism: is ignored", id="ignored field"),
     pytest.param(asked(queue("q", "nowhere")), 'the queue "nowhere" does not exist', id="parent missing"),
     pytest.param(asked(queue("new", "dept", quota=1)), "sum up to 5", id="quota sum"),

@@ -20,8 +20,9 @@ SOME_TIME = datetime(2026, 1, 31, tzinfo=UTC)
 ALLOWED = "kai.scheduler/allowed-namespaces"
 
 
-def queue(name, under="", *, allowed=None, created=None, **spec) -> Queue:
-    annotations = {} if allowed is None else {ALLOWED: allowed}
+def queue(name, under="", *, allowed=None, most=None, created=None, **spec) -> Queue:
+    stated = {ALLOWED: allowed, "muster.dev/max-priority": most}
+    annotations = {name: text for name, text in stated.items() if text is not None}
     metadata = Metadata(name=name, annotations=annotations, creation_timestamp=created)
     return Queue(metadata=metadata, spec=QueueSpec(parent_queue=under, **spec))
 
@@ -232,3 +233,49 @@ def test_only_the_gangs_own_queue_is_asked():
     """What a queue above allows is for its own gangs."""
     found = Standing(named(queue("top", allowed="a"), queue("leaf", "top")))
     assert found.problem_of("leaf", "b") is None
+
+
+CLASSES = {"train": 50, "build": 100}
+
+
+@pytest.mark.parametrize(
+    ("top", "leaf", "most"),
+    [
+        pytest.param(None, None, None, id="any"),
+        pytest.param(None, "7", 7, id="a number"),
+        pytest.param(None, "-7", -7, id="below zero"),
+        pytest.param(None, "train", 50, id="a class"),
+        pytest.param("train", None, 50, id="that of the parent"),
+        pytest.param("train", "build", 50, id="the lower one is the parent's"),
+        pytest.param("build", "7", 7, id="the lower one is its own"),
+    ],
+)
+def test_the_highest_priority_that_a_queue_admits(top, leaf, most):
+    """A limit holds at every ancestor, and so does this."""
+    standing = Standing(named(queue("top", most=top), queue("q", "top", most=leaf)), classes=CLASSES)
+    assert standing.max_priority_of("q") == most
+    assert standing.problem_of("q", "default") is None
+    assert standing.max_priority_of("nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("most", "words"),
+    [
+        pytest.param("1.5", "must be an integer of 32 bits", id="unreadable"),
+        pytest.param("trian", "the PriorityClass trian does not exist", id="no such class"),
+    ],
+)
+def test_a_bound_that_is_not_known_admits_nothing(most, words):
+    """Neither the queue nor those below it: what it allows nobody knows."""
+    standing = Standing(named(queue("top", most=most), queue("q", "top"), queue("other")), classes=CLASSES)
+    problem = standing.problem_of("q", "default")
+    assert problem is not None
+    assert problem.code == "QueueInvalid"
+    assert words in problem.detail
+    assert standing.problem_of("other", "default") is None
+
+
+def test_without_knowing_classes_their_names_are_no_fault():
+    standing = Standing(named(queue("q", most="trian")))
+    assert standing.problem_of("q", "default") is None
+    assert standing.max_priority_of("q") is None

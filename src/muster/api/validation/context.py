@@ -1,6 +1,7 @@
 """What the rules may know beside the object itself."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
@@ -10,9 +11,11 @@ import msgspec
 from muster.api.interface import ResourceInterface
 from muster.api.model import note
 from muster.api.nearest import Nearest
+from muster.api.priorities import MAX_PRIORITY_ANNOTATION, Priorities, bound_of, resolved
 from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.validation.violation import Report
+from muster.errors import BadObject
 
 DENY, WARN, ALLOW = "Deny", "Warn", "Allow"
 
@@ -34,7 +37,9 @@ class Context:
 
     topologies: Mapping[str, Topology] | None = None
     queues: Mapping[str, Queue] | None = None
-    priority_classes: Set[str] | None = None
+    # Their values by name.
+    priority_classes: Mapping[str, int] | None = None
+    priorities: Priorities = field(default_factory=Priorities)
     default_queue: str = "default-queue"
     settings: Settings = field(default_factory=Settings)
     # An object that is admitted alone also hears what concerns it together with others.
@@ -67,6 +72,19 @@ class QueueTree:
         for queue in queues.values():
             self.children.setdefault(queue.spec.parent_queue, []).append(queue)
         self.cycle_of = self._cycles()
+
+    def max_priority_of(self, name: str, classes: Mapping[str, int]) -> int | None:
+        """The highest priority that a queue and those above it admit, as far as that can be read; None: any."""
+        found: list[int] = []
+        at, seen = name, set[str]()
+        while at in self.queues and at not in seen:
+            seen.add(at)
+            stated = self.queues[at].metadata.annotations.get(MAX_PRIORITY_ANNOTATION)
+            with suppress(BadObject):
+                most = resolved(bound_of(stated), classes) if stated is not None else None
+                found += [most] if most is not None else []
+            at = self.queues[at].spec.parent_queue
+        return min(found, default=None)
 
     def cycle_in_words(self, name: str) -> str:
         """The cycle that a queue is in, from it on; a long one in part."""

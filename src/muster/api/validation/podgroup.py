@@ -13,6 +13,7 @@ from muster.api.podgroup import (
     is_grouped,
     is_of_a_pod_gang,
 )
+from muster.api.priorities import HIGHEST_OF_USERS, MAX_PRIORITY_ANNOTATION
 from muster.api.tree import Tree, TreeNode, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
@@ -62,6 +63,22 @@ def _check_references(group: PodGroup, report: Report, context: Context) -> None
     if name and context.priority_classes is not None and name not in context.priority_classes:
         hint = context.nearest_priority_class.hint(name) or "the default priority is used until it exists"
         report.warn("spec.priorityClassName", f"the PriorityClass {shown(name)} does not exist", hint)
+    elif name and context.priority_classes is not None:
+        _check_priority(group, context.priority_classes[name], queue, report, context)
+
+
+def _check_priority(group: PodGroup, value: int, queue: str, report: Report, context: Context) -> None:
+    """A priority that will not count: the gang would be held. The Queue or the configuration may still change."""
+    path, name = "spec.priorityClassName", shown(group.spec.priority_class_name)
+    namespace = group.metadata.namespace or "default"
+    if value > HIGHEST_OF_USERS and namespace not in context.priorities.system_namespaces:
+        message = f"the system class {name} may not be used in the namespace {namespace}: the gang is held"
+        report.warn(path, message, "name another class, or add the namespace to priorities.systemNamespaces")
+        return
+    most = context.queue_tree.max_priority_of(queue, context.priority_classes or {})
+    if most is not None and value > most:
+        message = f"the priority {value:,} is above the {most:,} that the queue {shown(queue)} admits: the gang is held"
+        report.warn(path, message, f"name a lower class, or raise {MAX_PRIORITY_ANNOTATION} of the Queue")
 
 
 class _Structure:

@@ -3,9 +3,11 @@
 import math
 
 from muster.api.documents import shown
+from muster.api.priorities import MAX_PRIORITY_ANNOTATION, bound_of, resolved
 from muster.api.queue import UNLIMITED, Queue, QueueResource
 from muster.api.validation.context import Context, QueueTree
 from muster.api.validation.violation import Report
+from muster.errors import BadObject
 
 RESOURCES = ("cpu", "memory", "gpu")
 
@@ -27,6 +29,7 @@ def check_queue(queue: Queue, report: Report, context: Context) -> None:
     if queue.metadata.name in tree.cycle_of:
         message = f"parents form a cycle: {tree.cycle_in_words(queue.metadata.name)}"
         report.error("spec.parentQueue", message, "one of them has no parent")
+    _check_max_priority(queue, report, context)
     _check_quota_sum(queue, tree, report, "")
     if context.admission and parent in tree.queues:
         _check_quota_sum(tree.queues[parent], tree, report, f" of {parent}")
@@ -38,6 +41,21 @@ def check_delete(queue: Queue, report: Report, context: Context) -> None:
     if children:
         names = ", ".join(children[:5]) + (f" and {len(children) - 5} more" if len(children) > 5 else "")
         report.error("metadata.name", f"has child queues: {names}", "delete or move them first")
+
+
+def _check_max_priority(queue: Queue, report: Report, context: Context) -> None:
+    stated = queue.metadata.annotations.get(MAX_PRIORITY_ANNOTATION)
+    if stated is None:
+        return
+    try:
+        bound = bound_of(stated)
+    except BadObject as error:
+        report.error(error.path, error.message, "write a number, or the name of a PriorityClass, in quotes")
+        return
+    if context.priority_classes is not None and resolved(bound, context.priority_classes) is None:
+        hint = context.nearest_priority_class.hint(stated) or "the gangs of the queue are held until it exists"
+        path = f"metadata.annotations[{MAX_PRIORITY_ANNOTATION}]"
+        report.warn(path, f"the PriorityClass {shown(stated)} does not exist", hint)
 
 
 def _check_amounts(resource: QueueResource, path: str, report: Report) -> None:

@@ -6,7 +6,7 @@ turn. Each part has its own stream of chance, so that a new ingredient in one of
 
 from collections.abc import Mapping
 
-from muster.sim.drawing.cluster import classes, nodes, queues, strangers
+from muster.sim.drawing.cluster import classes, nodes, queues, rules_of_queues, strangers
 from muster.sim.drawing.dice import Dice
 from muster.sim.drawing.draft import Draft
 from muster.sim.drawing.happenings import HAPPENINGS, TROUBLES, Kind, opens_gates, renewals_are_lost
@@ -36,6 +36,7 @@ def story_of(seed: int) -> Story:
     _processes(dice, draft, theme)
     nodes(Dice(seed, "nodes"), draft)
     queues(Dice(seed, "queues"), draft)
+    rules_of_queues(Dice(seed, "rules of queues"), draft)
     _workloads(Dice(seed, "workloads"), draft, theme)
     classes(draft)
     strangers(Dice(seed, "strangers"), draft)

@@ -126,6 +126,14 @@ def _queue(dice: Dice, draft: Draft, share: float) -> QueueEntry:
     return QueueEntry(**found)  # type: ignore[arg-type]
 
 
+def rules_of_queues(dice: Dice, draft: Draft) -> None:
+    """What queues say in annotations."""
+    for name, queue in draft.queues.items():
+        if dice.has("a bound of priorities"):
+            most = dice.one_of(["train", "60", "100", "inference"])
+            draft.queues[name] = msgspec.structs.replace(queue, annotations={"muster.dev/max-priority": most})
+
+
 def classes(draft: Draft) -> None:
     """The classes that gangs use, and whoever comes later may use."""
     for name in draft.classes:

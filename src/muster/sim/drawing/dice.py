@@ -40,6 +40,7 @@ SHARES = {
     "a minimum runtime": 0.2,
     "cpu is charged too": 0.15,
     "a queue without end": 0.15,
+    "a bound of priorities": 0.1,
     # Of gangs.
     "required at the root": 0.3,
     "required below": 0.4,

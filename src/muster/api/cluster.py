@@ -1,4 +1,4 @@
-"""The slices of Kubernetes' own kinds that a scheduler reads: Pod, Node, PriorityClass, PodDisruptionBudget.
+"""The slices of Kubernetes' own kinds that a scheduler reads: Pod, Node, Namespace, PriorityClass, PodDisruptionBudget.
 
 Unknown fields are dropped on decoding, so an object from here is never written back: writes are patches.
 """
@@ -264,6 +264,14 @@ class Node(Model, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class Namespace(Model, frozen=True, kw_only=True):
+    """A namespace; only its labels matter, for the namespaceSelectors of pods."""
+
+    API_VERSION: ClassVar[str] = "v1"
+
+    metadata: Metadata = Metadata()
 
 
 class PriorityClass(Model, frozen=True, kw_only=True):

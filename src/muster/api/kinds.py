@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from muster.api.cluster import Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.documents import Problem, child_path, shown
 from muster.api.evictionrequest import EvictionRequest
 from muster.api.interface import ResourceInterface
@@ -54,11 +54,13 @@ EVICTION_REQUEST = Kind(
 OUR_KINDS = (POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, EVICTION_REQUEST)
 POD = Kind(Pod, "pods", namespaced=True, ours=False)
 POD_DISRUPTION_BUDGET = Kind(PodDisruptionBudget, "poddisruptionbudgets", namespaced=True, ours=False)
+NAMESPACE = Kind(Namespace, "namespaces", namespaced=False, ours=False)
 CORE_KINDS = (
     POD,
     Kind(Node, "nodes", namespaced=False, ours=False),
     Kind(PriorityClass, "priorityclasses", namespaced=False, ours=False),
     POD_DISRUPTION_BUDGET,
+    NAMESPACE,
 )
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in (*OUR_KINDS, *CORE_KINDS)}
 _BY_STRUCT = {kind.struct: kind for kind in (*OUR_KINDS, *CORE_KINDS)}

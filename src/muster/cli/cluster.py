@@ -109,7 +109,10 @@ def load(
         told: list[str] = []
         home = DEFAULT_NAMESPACE
         if live and server is not None:
-            sources, told, lookup, coming, home = _live(server, config, coming)
+            sources, told, lookup, coming, home, hidden = _live(server, config, coming)
+            for kind in hidden:
+                for one in filter(None, (world, before)):
+                    one.hide(kind.struct, f"{kind.plural} may not be listed")
         else:
             sources = read_objects(names, config.input)
         coming, assumed = _with_pods(coming, config, sources)
@@ -212,6 +215,8 @@ class _Live(NamedTuple):
     lookup: NewLookup
     coming: list[Source]
     home: str
+    # The kinds that may not be read.
+    hidden: tuple[Kind, ...]
 
 
 def _live(server: Server, config: Config, coming: Sequence[Source]) -> _Live:
@@ -223,7 +228,7 @@ def _live(server: Server, config: Config, coming: Sequence[Source]) -> _Live:
     settled = [at_home(source, connection.namespace) for source in coming]
     found = fetch_cluster(connection, config, settled)
     lookup = partial(Known, forbidden=found.forbidden)
-    return _Live(found.sources, found.notes, lookup, settled, connection.namespace)
+    return _Live(found.sources, found.notes, lookup, settled, connection.namespace, found.hidden)
 
 
 def _group(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from muster.api.cluster import POD_GROUP_ANNOTATION
 from muster.api.documents import Problem
-from muster.api.kinds import CORE_KINDS, POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, kind_of
+from muster.api.kinds import CORE_KINDS, NAMESPACE, POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, kind_of
 from muster.cli.files import Source
 from muster.cli.grouping import groupable
 from muster.cli.judging import check_all, name_of
@@ -29,7 +29,7 @@ from muster.kube.kubeconfig import connect
 from muster.kube.kubeconfig import load as read_kubeconfig
 from muster.kube.resources import Resource, Unread
 
-POD, NODE, PRIORITY_CLASS, BUDGET = CORE_KINDS
+POD, NODE, PRIORITY_CLASS, BUDGET = CORE_KINDS[:4]
 INSTALL = "muster crds | kubectl apply --server-side -f -"
 # What is read, and what it means when it may not be; nothing: it can't be done without.
 Kinds = Mapping[Kind, str]
@@ -42,6 +42,7 @@ _CLUSTER: Kinds = {
     RESOURCE_INTERFACE: "workloads become gangs by the built-in interfaces alone",
     PRIORITY_CLASS: "classes that are not built in count as unknown",
     BUDGET: "evictions may be shown that a budget would forbid",
+    NAMESPACE: "anti-affinity that selects namespaces counts as if it selected all",
 }
 _GROUPING: Kinds = {
     POD: "",
@@ -63,6 +64,8 @@ class Fetched(NamedTuple):
     sources: list[Source]
     notes: list[str]
     forbidden: frozenset[Missing] = frozenset()
+    # The kinds that may not be read.
+    hidden: tuple[Kind, ...] = ()
 
 
 def connected(
@@ -125,7 +128,8 @@ async def _fetch(
         notes = list(_about(refused, kinds))
         progress["owners of pods"] = "..."
         owners = await _owners(client, [*found, *beside], config, file, members=members)
-    return Fetched([*found, *owners.sources], [*notes, *owners.notes()], frozenset(owners.forbidden))
+    hidden = tuple(kind for kind, error in refused.items() if isinstance(error, Forbidden))
+    return Fetched([*found, *owners.sources], [*notes, *owners.notes()], frozenset(owners.forbidden), hidden)
 
 
 async def read_list(

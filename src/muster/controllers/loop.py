@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 from muster.api.kinds import CORE_KINDS, POD, POD_DISRUPTION_BUDGET, POD_GROUP, QUEUE, TOPOLOGY, Kind
-from muster.controllers.scheduler import WATCHED, Scheduler
+from muster.controllers.scheduler import OPTIONAL, WATCHED, Scheduler
 from muster.controllers.sending import Sender
 from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller
@@ -31,6 +31,7 @@ from muster.snapshot.world import Key, key_of
 from muster.telemetry import SILENT, Log, Metrics
 
 _KINDS: tuple[Kind, ...] = tuple(kind for kind in (*CORE_KINDS, POD_GROUP, QUEUE, TOPOLOGY) if kind.struct in WATCHED)
+_OPTIONAL = tuple(kind.plural for kind in _KINDS if kind.struct in OPTIONAL)
 _S = 10**9
 # So long after the first event a cycle begins; so long it waits at most when nothing happens.
 WINDOW_S, IDLE_S = 0.02, 5.0
@@ -82,7 +83,8 @@ class Loop:
         self._defects = 0
         # Whether plans were made that nobody was told of.
         self._looked = False
-        self.sights = Sights([kind.plural for kind in _KINDS], log=log, metrics=metrics, clock=self._clock)
+        plurals = [kind.plural for kind in _KINDS]
+        self.sights = Sights(plurals, optional=_OPTIONAL, log=log, metrics=metrics, clock=self._clock)
         self.teller = Teller(
             client,
             scheduler,
@@ -142,6 +144,7 @@ class Loop:
                 if anew:
                     self._log.warning("versions went back: all is read anew", kind=kind.name, version=version)
                 self._versions[kind.plural] = version
+                scheduler.hide(kind.struct)
                 scheduler.replace(kind.struct, items, [one.metadata for one in unread], anew=anew)
                 for one in unread:
                     self._unread(kind, one, anew=anew)
@@ -156,6 +159,8 @@ class Loop:
             case Bookmark(resource_version=version):
                 self._versions[kind.plural] = version
                 return
+            case Restarted(cause="forbidden") if kind.struct in OPTIONAL:
+                scheduler.hide(kind.struct, f"muster may not list and watch {kind.plural}")
             case Restarted():
                 return
         if matters:

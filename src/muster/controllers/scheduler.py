@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from muster.api.cluster import SUBGROUP_LABEL, Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import SUBGROUP_LABEL, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.kinds import decode
 from muster.api.model import Metadata, Model
 from muster.api.podgroup import PodGroup, PodGroupStatus
@@ -46,7 +46,9 @@ _DOUBT_NS = 10 * _S
 # So many objects that are gone are remembered: a watch that is late may still speak of them.
 _MOST_GONE = 20_000
 
-WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget)
+WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget, Namespace)
+# Without these the scheduler works all the same: what needs them is held, or treated as if it forbade.
+OPTIONAL = (Namespace,)
 
 
 class Scheduler:
@@ -182,6 +184,10 @@ class Scheduler:
                 self._take(one, deleted=True)
         facts = self.world.pods.get(key_of(metadata)) if struct is Pod else None
         return not deleted and (facts is None or facts.ours)
+
+    def hide(self, struct: type, why: str = "") -> None:
+        """Objects of a kind may not be read, and why; without a reason they may."""
+        self.world.hide(struct, why)
 
     def replace(
         self, struct: type, found: Iterable[Any], unread: Collection[Metadata] = (), *, anew: bool = False
@@ -392,6 +398,7 @@ class Scheduler:
             Topology: world.topologies,
             PriorityClass: world.priority_classes,
             PodDisruptionBudget: world.budgets,
+            Namespace: world.namespaces,
         }
         return kept[struct]
 

@@ -20,18 +20,21 @@ _MOST_NAMED = 3
 
 
 class Sights:
-    """Takes everything that watches say. The resources are known from the start: each must be listed once."""
+    """Takes everything that watches say. The resources are known from the start: each must be listed once, or be one of
+    the optional ones, and forbidden.
+    """
 
     def __init__(
         self,
         resources: Iterable[str],
         *,
+        optional: Iterable[str] = (),
         log: Log = SILENT,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._log, self._metrics, self._clock = log, metrics, clock or SystemClock()
-        self._unlisted = set(resources)
+        self._unlisted, self._optional = set(resources), frozenset(optional)
         now_s = self._clock.now_s()
         self._heard_s = dict.fromkeys(self._unlisted, now_s)
         self._troubles: dict[str, str] = {}
@@ -83,6 +86,8 @@ class Sights:
         if self._metrics is not None:
             self._metrics.watch_restarts.labels(resource, change.cause).inc()
         said = change.error.message if change.error is not None else change.cause
+        if change.cause == "forbidden" and resource in self._optional:
+            self._unlisted.discard(resource)
         if change.cause in _ORDINARY:
             self._log.debug("a watch began anew", resource=resource, cause=change.cause)
         elif change.cause == "unreachable":

@@ -43,6 +43,7 @@ RIGHTS: tuple[Right, ...] = (
     Right("", "pods/status", ("patch",), SCHEDULER, "to nominate nodes, and to say why a pod waits"),
     Right("scheduling.k8s.io", "priorityclasses", READ, SCHEDULER, "the priorities of gangs"),
     Right("policy", "poddisruptionbudgets", READ, SCHEDULER, "whom not to evict"),
+    Right("", "namespaces", READ, SCHEDULER, "which namespaces the anti-affinity of pods means", optional=True),
     Right("scheduling.run.ai", "podgroups", READ, SCHEDULER, "the gangs"),
     Right("scheduling.run.ai", "podgroups", ("patch",), SCHEDULER, "to note the room that is kept for moved pods"),
     Right("scheduling.run.ai", "podgroups/status", ("patch",), STATUS, "to say how gangs fare"),

@@ -9,7 +9,7 @@ from muster.api.tree import NONE, satisfied
 from muster.plan.leaving import Charged, Leaving
 from muster.plan.outcome import Action, Eviction, Placement
 from muster.snapshot.arrays import Hold, Snapshot
-from muster.snapshot.room import Amounts
+from muster.snapshot.room import Amounts, Rows
 
 
 class Checker:
@@ -99,7 +99,8 @@ class Checker:
             shape = self._snapshot.gangs[one.gang].placed[one.leaf].shapes[one.pod]
             ask = self._snapshot.asks[shape]
             room = left.get(one.to, self._with_releasing[one.to])
-            if ((ask > 0) & (room < ask)).any() or not self._snapshot.allowed[shape][one.to]:
+            forbidden = not self._snapshot.allowed_soon[shape][one.to]
+            if ((ask > 0) & (room < ask)).any() or forbidden or self._is_repelled(shape, [one.to], nominated=True):
                 wrong.append("a moved pod has no place")
             left[one.to] = room - ask
         return wrong + [fault for gang, moved in by_gang.items() for fault in self._apart(gang, moved)]
@@ -189,7 +190,8 @@ class Checker:
         free = self._with_releasing if nominated else self._free
         if ((asked > 0) & (free[nodes] < asked)).any():
             wrong.append("a node has not enough")
-        if not snapshot.allowed[shape][nodes].all():
+        allowed = (snapshot.allowed_soon if nominated else snapshot.allowed)[shape]
+        if not allowed[nodes].all() or self._is_repelled(shape, nodes, nominated=nominated):
             wrong.append("a pod is sent where it may not go")
         for placement in placements:
             gang = snapshot.gangs[placement.gang]
@@ -243,10 +245,28 @@ class Checker:
         """2. No pod is sent to a node that its shape forbids."""
         wrong = []
         for placement in placements:
-            allowed = self._snapshot.allowed[self._snapshot.gangs[gang].waiting[placement.batch].shape]
-            if not allowed[list(placement.nodes)].all():
+            shape, nodes = self._snapshot.gangs[gang].waiting[placement.batch].shape, list(placement.nodes)
+            masks = self._snapshot.allowed_soon if placement.nominated else self._snapshot.allowed
+            if not masks[shape][nodes].all():
                 wrong.append(f"a pod of batch {placement.batch} is sent where it may not go")
+            elif self._is_repelled(shape, nodes, nominated=placement.nominated):
+                wrong.append(f"a pod of batch {placement.batch} is sent where the anti-affinity of another forbids it")
         return wrong
+
+    def _is_repelled(self, shape: int, nodes: Sequence[int] | Rows, *, nominated: bool) -> bool:
+        """Whether one of the nodes is in the domain of a pod with a required anti-affinity term that means the shape.
+        Who is only nominated waits until pods that terminate are gone.
+        """
+        repelled, carried = self._snapshot.repelled.get(shape), self._snapshot.carried
+        if repelled is None or carried is None:
+            return False
+        met = repelled.terms[carried.terms] & ~(carried.leaving & nominated)
+        for label, values in enumerate(carried.codes):
+            taken = values[carried.nodes[met & (carried.labels == label)]]
+            wanted = values[nodes]
+            if np.isin(wanted[wanted != NONE], taken).any():
+                return True
+        return False
 
     def _pods(self, gang: int, placements: Sequence[Placement]) -> list[str]:
         """10. No pod is bound twice."""

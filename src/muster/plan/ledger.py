@@ -49,7 +49,7 @@ class Ledger:
         self.free = np.ascontiguousarray(scaled, dtype=dtype)
         self.asks = asked.astype(dtype)
         self.units = units
-        self.allowed = snapshot.allowed
+        self.allowed = snapshot.allowed_soon if releasing else snapshot.allowed
         self.liked = snapshot.liked
         self._columns: dict[int, list[tuple[int, int]]] = {}
         self._fits: dict[int, tuple[npt.NDArray[np.int32], int]] = {}

@@ -120,8 +120,18 @@ class Recall:
 
     def _grew_for(self, gang: Gang) -> bool:
         """Whether a node that the gang could use has more room than when the last cycle ended."""
-        if self._grown is None:
+        if self._grown is None or any(self._opened_for(batch.shape) for batch in gang.waiting):
             return True
         if not self._grown.any():
             return False
-        return any((self._grown & self._snapshot.allowed[batch.shape]).any() for batch in gang.waiting)
+        return any((self._grown & self._snapshot.allowed_soon[batch.shape]).any() for batch in gang.waiting)
+
+    def _opened_for(self, shape: int) -> bool:
+        """Whether pods of the shape may go to a node, now or soon, that other pods kept them away from before."""
+        before, now = self._memory.snapshot, self._snapshot
+        if before is None or (shape not in before.repelled and shape not in now.repelled):
+            return False
+        if before.repelled.get(shape) is now.repelled.get(shape):
+            return False
+        pairs = ((before.allowed, now.allowed), (before.allowed_soon, now.allowed_soon))
+        return any(bool((new[shape] & ~old[shape]).any()) for old, new in pairs)

@@ -30,7 +30,7 @@ class _Recount:
         if dimension.shape != NONE:
             ask = snapshot.asks[dimension.shape]
             copies = np.min([self._free[:, r] // ask[r] for r in np.flatnonzero(ask)], axis=0)
-            return np.where(snapshot.allowed[dimension.shape], np.maximum(copies, 0), 0)
+            return np.where(snapshot.allowed_soon[dimension.shape], np.maximum(copies, 0), 0)
         takers = [shape for shape in shapes if self._weight(dimension, shape) > 0]
         if not takers:
             return np.zeros(len(snapshot.nodes), dtype=np.int64)
@@ -45,7 +45,7 @@ class _Recount:
             return int(asks[shape, dimension.resource] // dimension.amount)
         if shape == dimension.shape:
             return 1
-        if (self._usable(shape) & ~self._snapshot.allowed[dimension.shape]).any():
+        if (self._usable(shape) & ~self._snapshot.allowed_soon[dimension.shape]).any():
             return 0
         ask = asks[dimension.shape]
         return int(min(asks[shape, r] // ask[r] for r in np.flatnonzero(ask)))
@@ -53,7 +53,7 @@ class _Recount:
     def _usable(self, shape: int) -> Mask:
         ask = self._snapshot.asks[shape]
         enough = np.all([self._free[:, r] >= ask[r] for r in np.flatnonzero(ask)], axis=0)
-        usable: Mask = self._snapshot.allowed[shape] & enough
+        usable: Mask = self._snapshot.allowed_soon[shape] & enough
         return usable
 
     def contradicts(self) -> bool:

@@ -98,7 +98,7 @@ class Search:
         useful = np.zeros(len(snapshot.nodes), dtype=bool)
         waiting = self.question.progress.gang.waiting
         for batch in self.question.counts:
-            useful |= snapshot.allowed[waiting[batch].shape]
+            useful |= snapshot.allowed_soon[waiting[batch].shape]
         useful &= self._within()
         wanted = np.zeros(len(table), dtype=bool)
         wanted[candidates] = True
@@ -173,7 +173,7 @@ class Search:
         useful = np.zeros(len(self.snapshot.nodes), dtype=bool)
         need = np.zeros(ledger.asks.shape[1], dtype=np.int64)
         for batch, pods in self.question.counts.items():
-            useful |= self.snapshot.allowed[waiting[batch].shape]
+            useful |= self.snapshot.allowed_soon[waiting[batch].shape]
             need += ledger.asks[waiting[batch].shape].astype(np.int64) * pods
         free = ledger.free[:, useful].clip(min=0).sum(axis=1, dtype=np.int64)
         freed = np.zeros((len(numbers), len(need)), dtype=np.int64)
@@ -396,7 +396,7 @@ class Search:
         self._trial.give(units)
         columns = [*ledger.free[:, nodes], table.shape[alike], table.leaf[table.unit[alike]]]
         self._trial.take_back()
-        columns += [self.snapshot.allowed[shape][nodes] for shape in {batch.shape for batch in gang.waiting}]
+        columns += [self.snapshot.allowed_soon[shape][nodes] for shape in {batch.shape for batch in gang.waiting}]
         for topology in {hold.topology for hold in gang.holds}:
             columns += [level.domain_of[nodes] for level in self.snapshot.topologies[topology].levels]
         _, classes = np.unique(np.array(columns), axis=1, return_inverse=True)

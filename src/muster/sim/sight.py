@@ -9,7 +9,16 @@ from muster.sim.story import Story
 # Decisions are sent a moment after they were made; of one whose plans nobody told, its sight is so old at most.
 MARGIN_S = 2.0
 # What a cycle looks at.
-WATCHED = ("nodes", "pods", "podgroups", "queues", "topologies", "priorityclasses", "poddisruptionbudgets")
+WATCHED = (
+    "nodes",
+    "pods",
+    "podgroups",
+    "queues",
+    "topologies",
+    "priorityclasses",
+    "poddisruptionbudgets",
+    "namespaces",
+)
 
 
 class _Kind:

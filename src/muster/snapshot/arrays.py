@@ -7,6 +7,7 @@
 | `charges` | shape, charge (`queues.CHARGES`) | base units: what a pod of the shape costs its queue |
 | `allowed[shape]` | node | may a pod of this shape go there |
 | `behind_cordons[shape]` | node | is it only a cordon that forbids it; only shapes for which there are such nodes |
+| `repelled[shape]` | node | what the required anti-affinity of other pods forbids; only shapes that some of it means |
 | `liked[shape]` | node | weight; only shapes that like some nodes more than others |
 
 A resource is a column when some node offers it. What shapes ask for beside that stands in `unoffered`, by name: pods of
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from muster.api.once import once
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE
@@ -28,9 +30,44 @@ from muster.api.tree import NONE, Tree, minimum_pods, satisfied
 from muster.snapshot.domains import Domains
 from muster.snapshot.queues import CHARGES, Queues
 from muster.snapshot.room import Amounts, Rows
-from muster.snapshot.selectors import Mask, Scores
+from muster.snapshot.selectors import Mask, Scores, Widened
 
 Key = tuple[str, str]
+
+
+class Carried(NamedTuple):
+    """Required anti-affinity terms of pods that are there, one entry for each term of each pod: the term by number, the
+    node label whose values are its domains, the node, whether the pod is `leaving`, and its name.
+
+    `codes[label][node]` is the value of a label by number, NONE where the node lacks it.
+    """
+
+    keys: tuple[str, ...]
+    codes: tuple[npt.NDArray[np.int32], ...]
+    terms: Rows
+    labels: Rows
+    nodes: Rows
+    leaving: Mask
+    pods: tuple[str, ...]
+
+
+class Repelled(NamedTuple):
+    """What such terms forbid pods of a shape: all nodes of it, those that stay forbidden when the pods that terminate
+    are gone, and those that are forbidden by a term that may mean less than it seems to. `by` is the first pod that has
+    one of the `terms`, which are those that mean the shape.
+    """
+
+    nodes: Mask
+    staying: Mask
+    unclear: Mask
+    by: str
+    terms: Mask
+
+    def is_like(self, other: "Repelled") -> bool:
+        """Whether it is the same."""
+        masks = zip(self[:3], other[:3], strict=True)
+        same = self.by == other.by and np.array_equal(self.terms, other.terms)
+        return same and all(np.array_equal(one, another) for one, another in masks)
 
 
 class Hold(NamedTuple):
@@ -303,6 +340,11 @@ class Snapshot:
     charges: Amounts = field(default_factory=lambda: np.zeros((0, len(CHARGES)), dtype=np.int64))
     # What the cluster has for gangs in all: what nodes that are ready have, without what others' pods hold.
     capacity: tuple[int, ...] = (0,) * len(CHARGES)
+    # What is forbidden by the required anti-affinity of pods that are there: `allowed` leaves it out already.
+    repelled: Mapping[int, Repelled] = field(default_factory=dict)
+    carried: Carried | None = None
+    # Where pods may go that may not go there yet, because pods that terminate keep them away.
+    clearing: Mapping[int, Mask] = field(default_factory=dict)
     # How many pods may go now, per disruption budget.
     disruptions: tuple[int, ...] = ()
     # Per shape that asks for any: the amounts of resources that no node offers, in base units.
@@ -312,6 +354,11 @@ class Snapshot:
         """All that a pod of the shape asks for, by name, host ports and what no node offers included."""
         asked = zip(self.resources, self.asks[shape].tolist(), strict=True)
         return {name: amount for name, amount in asked if amount} | dict(self.unoffered.get(shape, {}))
+
+    @once
+    def allowed_soon(self) -> Mapping[int, Mask]:
+        """Where pods of each shape may go once the pods that terminate are gone."""
+        return Widened(self.allowed, self.clearing) if self.clearing else self.allowed
 
     @once
     def waiting(self) -> tuple[int, ...]:

@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muster.api.cluster import Pod, PodSpec
+from muster.api.cluster import Namespace, Pod, PodSpec
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.priorities import Priorities
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.errors import DEFECT
-from muster.snapshot.arrays import Gang, Issue, Snapshot
+from muster.snapshot.apart import FREE, Apart
+from muster.snapshot.arrays import Gang, Issue, Repelled, Snapshot
 from muster.snapshot.asked import Asked
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import UNSUPPORTED, Checked, Surroundings, gang_of
@@ -25,7 +26,7 @@ from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
 from muster.snapshot.templates import shape_of
-from muster.snapshot.world import Key, PodFacts, State, World, allocatable_of
+from muster.snapshot.world import Key, PodFacts, State, World, allocatable_of, key_of
 
 # More than this no pod costs its queue, in thousandths of a core, bytes or devices.
 _MOST_CHARGED = 2**45
@@ -37,11 +38,13 @@ _TOO_MANY_PORTS = "more host ports than can be counted beside those of other pod
 
 
 class Shape(NamedTuple):
-    """What pods of one shape ask for, and the rules of one of them."""
+    """What pods of one shape ask for, the rules of one of them, and who keeps them away."""
 
     request: Request
     ports: tuple[Port, ...]
     spec: PodSpec
+    # What the required anti-affinity of others makes of it (`apart.Apart`).
+    group: int = FREE
 
 
 class Builder:
@@ -57,7 +60,7 @@ class Builder:
     ) -> None:
         self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
         self._system_namespaces = frozenset((priorities or Priorities()).system_namespaces)
-        self._guards = Guards()
+        self._guards, self._apart = Guards(), Apart()
         self._checked: dict[Key, Checked] = {}
         # The queues, and what gangs can have in all, each as it was at some count of changes.
         self._standing, self._standing_at = Standing({}), 0
@@ -81,7 +84,10 @@ class Builder:
         # Those with something that waits; and all in order, None when it has to be found anew.
         self._waiting: set[Key] = set()
         self._keys: list[Key] | None = None
-        self._allowed: dict[int, Mask] = {}
+        self._apart.forget()
+        # Where pods of a shape may go as far as nodes and their own rules go; and with what others forbid.
+        self._open: dict[int, Mask] = {}
+        self._allowed: dict[int, tuple[Repelled, Mask]] = {}
         self._behind_cordons: dict[int, Mask] = {}
         self._liked: dict[int, Scores] = {}
 
@@ -101,6 +107,7 @@ class Builder:
             self._standing = Standing(world.queues, world.invalid_queues, classes)
             self._standing_at = world.queue_changes
         self._guards.update(world.budgets, world.left_alone | world.unread)
+        changed |= self._others_rules()
         self._rebuild_gangs(changed)
         if begins:
             self._most_weight = max(_MOST_WEIGHT, 2 * self._weight)
@@ -159,6 +166,21 @@ class Builder:
                 self._use(before.queue, -1)
                 self._use(gang.queue, 1)
 
+    def _others_rules(self) -> set[Key]:
+        """The gangs that the required anti-affinity of others may mean in another way than before."""
+        world, labels_of = self._world, {name: one.metadata.labels for name, one in self._world.namespaces.items()}
+        hidden = Namespace in world.hidden
+        moved = self._apart.update(world.carriers, {}, labels_of, world.namespace_changes, hidden=hidden)
+        if moved.everything:
+            return set(world.groups)
+        changed = {key for key in moved.gangs if key in world.groups}
+        if moved.labels:
+            for key in world.groups.keys() - changed:
+                pods = (facts.pod.metadata.labels for facts in world.members.get(key, {}).values())
+                if any(_names(labels, moved.labels) for labels in pods):
+                    changed.add(key)
+        return changed
+
     def _gang(self, key: Key, group: PodGroup, around: Surroundings) -> Gang:
         """A defect of ours costs one gang its place in the plan, and is told; never the others."""
         world = self._world
@@ -197,10 +219,16 @@ class Builder:
             number = self._add_shape(key, Shape(request, (), plain.spec))
         return number
 
-    def _shape_number(self, facts: PodFacts) -> int:
-        number = self._shape_of.get(facts.shape)
+    def _shape_number(self, facts: PodFacts, priority: int) -> int:
+        group, key = FREE, facts.shape
+        if not self._apart.is_empty:
+            metadata = facts.pod.metadata
+            group = self._apart.group_of(key_of(metadata), metadata.labels, priority, facts.gang)
+            if group != FREE:
+                key += b" %d" % group
+        number = self._shape_of.get(key)
         if number is None:
-            number = self._add_shape(facts.shape, Shape(facts.request, facts.ports, facts.pod.spec))
+            number = self._add_shape(key, Shape(facts.request, facts.ports, facts.pod.spec, group))
         return number
 
     def _add_shape(self, key: bytes, shape: Shape) -> int:
@@ -217,8 +245,9 @@ class Builder:
         gangs = tuple(map(self._gangs.__getitem__, self._keys))
         waiting = sorted({batch.shape for key in self._waiting for batch in self._gangs[key].waiting})
         for shape in waiting:
-            if shape not in self._allowed:
+            if shape not in self._open:
                 self._look_at_shape(shape)
+        repelled = self._repelled()
         self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
         resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
@@ -229,7 +258,13 @@ class Builder:
             *tables, asks = self._with_ports(ports, tables, asks)
         if too_many:
             gangs = tuple(_held(gang, too_many) for gang in gangs)
-        behind_cordons = {shape: self._behind_cordons[shape] for shape in waiting if shape in self._behind_cordons}
+        behind_cordons = {
+            shape: self._behind_cordons[shape] & ~repelled[shape].nodes
+            if shape in repelled
+            else self._behind_cordons[shape]
+            for shape in waiting
+            if shape in self._behind_cordons
+        }
         return Snapshot(
             now_ns=now_ns,
             nodes=self._names,
@@ -238,7 +273,7 @@ class Builder:
             free=tables[0] - tables[1],
             releasing=tables[2],
             asks=asks,
-            allowed=Masks({shape: self._allowed[shape] for shape in waiting}, self._table, self._specs(), unoffered),
+            allowed=self._masks(waiting, repelled, unoffered),
             behind_cordons={shape: mask for shape, mask in behind_cordons.items() if shape not in unoffered},
             liked={shape: self._liked[shape] for shape in waiting if shape in self._liked},
             topologies=self._domains,
@@ -246,6 +281,9 @@ class Builder:
             queues=self._queues(),
             charges=charges,
             capacity=self._capacity_now(),
+            repelled=repelled,
+            carried=self._apart.carried if repelled else None,
+            clearing=self._clearing(waiting, repelled, unoffered),
             disruptions=self._guards.disruptions(self._world.pods.values(), self._row_of),
             unoffered=unoffered,
         )
@@ -283,11 +321,49 @@ class Builder:
         rows = len(self._names) + len(self._shapes)
         return columns_of(wanted, self._shape_ports, self._world.ports, holders, rows)
 
+    def _repelled(self) -> dict[int, Repelled]:
+        """Per shape that the required anti-affinity of others means: what that forbids."""
+        groups = (
+            {shape: one.group for shape, one in enumerate(self._shapes) if one.group}
+            if not self._apart.is_empty
+            else {}
+        )
+        if not groups:
+            return {}
+        found = self._apart.repelled(set(groups.values()), self._world.carriers, {}, self._table, self._row_of)
+        return {shape: found[group] for shape, group in groups.items() if group in found}
+
+    def _allowed_now(self, shape: int, repelled: Repelled | None) -> Mask:
+        """Where pods of a shape may go. The mask stays the same object as long as it says the same."""
+        if repelled is None:
+            return self._open[shape]
+        known = self._allowed.get(shape)
+        if known is None or known[0] is not repelled:
+            known = self._allowed[shape] = repelled, self._open[shape] & ~repelled.nodes
+        return known[1]
+
+    def _masks(self, waiting: Sequence[int], repelled: Mapping[int, Repelled], unoffered: Collection[int]) -> Masks:
+        """Where pods of every shape may go."""
+        known = {shape: self._allowed_now(shape, repelled.get(shape)) for shape in waiting}
+        forbidden = {shape: found.nodes for shape, found in repelled.items()}
+        return Masks(known, self._table, self._specs(), unoffered, forbidden)
+
+    def _clearing(
+        self, waiting: Sequence[int], repelled: Mapping[int, Repelled], unoffered: Collection[int]
+    ) -> dict[int, Mask]:
+        """Per shape: the nodes that only pods which terminate forbid."""
+        masks = {
+            shape: self._open[shape] & repelled[shape].nodes & ~repelled[shape].staying
+            for shape in waiting
+            if shape in repelled and shape not in unoffered
+        }
+        return {shape: mask for shape, mask in masks.items() if mask.any()}
+
     def _look_at_shape(self, shape: int) -> None:
         spec = self._shapes[shape].spec
-        self._allowed[shape] = self._table.allowed(spec)
+        self._open[shape] = self._table.allowed(spec)
         if self._table.cordoned:
-            self._behind_cordons[shape] = self._table.allowed(spec, cordons=False) & ~self._allowed[shape]
+            self._behind_cordons[shape] = self._table.allowed(spec, cordons=False) & ~self._open[shape]
         liked = self._table.liked(spec)
         if liked.any():
             self._liked[shape] = liked
@@ -311,6 +387,15 @@ def _held(gang: Gang, too_many: Collection[int]) -> Gang:
     if wrong is None:
         return gang
     return replace(gang, held=(*gang.held, Issue(UNSUPPORTED, wrong.leaf, _TOO_MANY_PORTS, wrong.pods[0])))
+
+
+def _names(labels: Mapping[str, str], named: Mapping[str, frozenset[str | None]]) -> bool:
+    """Whether one of the labels is among those that are named."""
+    for key, values in named.items():
+        value = labels.get(key)
+        if value is not None and (value in values or None in values):
+            return True
+    return False
 
 
 def _charges(asks: Amounts, resources: Sequence[str], more: Mapping[int, Mapping[str, int]]) -> Amounts:

@@ -58,7 +58,8 @@ class Surroundings:
     default_queue: str
     settings: Settings
     guards: Guards
-    shape_number: Callable[[PodFacts], int]
+    # Of a pod of a gang of so high a priority.
+    shape_number: Callable[[PodFacts, int], int]
     # The shape of pods that ask for so much, and for nothing else.
     plain_shape: Callable[[Request], int]
     # What was checked before.
@@ -90,7 +91,7 @@ def gang_of(
         held.append(Issue(problem.code, 0, problem.detail))
     holds = _holds(tree, around, held, notes)
     oldest_first = sorted(members, key=_age)
-    pods = _Pods(key[0], tree, around, held, notes)
+    pods = _Pods(key[0], tree, around, _priority(group, around, []), held, notes)
     for facts in oldest_first:
         pods.add(facts)
     kept: tuple[Kept, ...] = ()
@@ -234,9 +235,11 @@ class _Pods:
         namespace: str,
         tree: Tree,
         around: Surroundings,
+        priority: int,
         held: list[Issue],
         notes: list[Issue],
     ) -> None:
+        self._priority = priority
         self._namespace, self._tree, self._around = namespace, tree, around
         self._held, self._notes = held, notes
         self._guarded = namespace in around.guards
@@ -257,7 +260,7 @@ class _Pods:
         if leaf == NONE:
             self._notes.append(Issue(SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
             if facts.state is State.PLACED and facts.pod.spec.node_name in around.node_row:
-                self.aside.append(around.shape_number(facts))
+                self.aside.append(around.shape_number(facts, self._priority))
             return
         counts = self.counts.setdefault(leaf, [0, 0, 0, 0, 0])
         counts[3] += facts.state is not State.FAILED
@@ -273,7 +276,7 @@ class _Pods:
                 controlled = plain and any(owner.controller for owner in owners) if owners else False
                 guards = around.guards.of(self._namespace, metadata.labels) if self._guarded else ()
                 guards += around.guards.staying((self._namespace, metadata.name))
-                found = (metadata.name, row, around.shape_number(facts), controlled, guards, self._seen)
+                found = (metadata.name, row, around.shape_number(facts, self._priority), controlled, guards, self._seen)
                 self._placed.setdefault(leaf, []).append(found)
         elif facts.state is State.SUCCEEDED:
             counts[0] += 1
@@ -290,7 +293,7 @@ class _Pods:
         if facts.unsupported:
             self._held.append(Issue(UNSUPPORTED, leaf, ", ".join(facts.unsupported), name))
         nominated = self._around.node_row.get(facts.pod.status.nominated_node_name, NONE)
-        shape = self._around.shape_number(facts)
+        shape = self._around.shape_number(facts, self._priority)
         self._waiting.setdefault((leaf, shape), []).append((name, self._seen, nominated))
 
     def nominate(self, nodes: Mapping[str, int]) -> None:

@@ -15,6 +15,8 @@ from muster.api.tree import NONE
 Mask = npt.NDArray[np.bool_]
 Scores = npt.NDArray[np.int64]
 
+_NOTHING: Mapping[int, Mask] = {}
+
 NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE = "NoSchedule", "NoExecute", "PreferNoSchedule"
 # How kube-scheduler sees a cordoned node: tolerating this taint is tolerating the cordon.
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
@@ -29,6 +31,11 @@ class Column:
             [NONE if value is None else self._codes.setdefault(value, len(self._codes)) for value in values],
             dtype=np.int32,
         )
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """The value of each node by number."""
+        return self._code_of
 
     def where(self, holds: Callable[[str], bool]) -> Mask:
         """The nodes whose value is there and `holds`; asked once per distinct value."""
@@ -164,9 +171,16 @@ class Masks(Mapping[int, Mask]):
     """
 
     def __init__(
-        self, known: dict[int, Mask], nodes: NodeTable, specs: Sequence[PodSpec], unoffered: Collection[int] = ()
+        self,
+        known: dict[int, Mask],
+        nodes: NodeTable,
+        specs: Sequence[PodSpec],
+        unoffered: Collection[int] = (),
+        forbidden: Mapping[int, Mask] = _NOTHING,
     ) -> None:
+        """`forbidden` are nodes that other pods keep a shape away from; what is `known` leaves them out already."""
         self._known, self._nodes, self._specs, self._unoffered = known, nodes, specs, unoffered
+        self._forbidden = forbidden
         self._waiting = tuple(known)
         nowhere = np.zeros(len(nodes), dtype=bool)
         known.update((shape, nowhere) for shape in self._waiting if shape in unoffered)
@@ -175,10 +189,11 @@ class Masks(Mapping[int, Mask]):
         if shape not in self._known:
             if not 0 <= shape < len(self._specs):
                 raise KeyError(shape)
-            nowhere = shape in self._unoffered
-            self._known[shape] = (
-                np.zeros(len(self._nodes), dtype=bool) if nowhere else self._nodes.allowed(self._specs[shape])
-            )
+            if shape in self._unoffered:
+                found = np.zeros(len(self._nodes), dtype=bool)
+            else:
+                found = self._nodes.allowed(self._specs[shape])
+            self._known[shape] = found & ~self._forbidden[shape] if shape in self._forbidden else found
         return self._known[shape]
 
     def __iter__(self) -> Iterator[int]:
@@ -186,3 +201,24 @@ class Masks(Mapping[int, Mask]):
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+class Widened(Mapping[int, Mask]):
+    """Masks with more nodes for some shapes."""
+
+    def __init__(self, masks: Mapping[int, Mask], more: Mapping[int, Mask]) -> None:
+        self._masks, self._more = masks, more
+        self._found: dict[int, Mask] = {}
+
+    def __getitem__(self, shape: int) -> Mask:
+        if shape not in self._more:
+            return self._masks[shape]
+        if shape not in self._found:
+            self._found[shape] = self._masks[shape] | self._more[shape]
+        return self._found[shape]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._masks)
+
+    def __len__(self) -> int:
+        return len(self._masks)

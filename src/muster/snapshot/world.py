@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
 
-from muster.api.cluster import POD_GROUP_ANNOTATION, Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import POD_GROUP_ANNOTATION, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
@@ -28,6 +28,7 @@ from muster.snapshot.requests import (
 from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
 from muster.snapshot.selectors import is_ready
 from muster.snapshot.templates import Templates, shape_of
+from muster.snapshot.terms import Carrier, Carriers, Term, terms_of
 
 Key = tuple[str, str]
 DEFAULT_NAMESPACE = "default"
@@ -65,6 +66,8 @@ class PodFacts(NamedTuple):
     wishes: tuple[str, ...] = ()
     # It holds what another pod of its template would not ask for.
     resized: bool = False
+    # Its required anti-affinity, where that keeps others away: it has a node, or one is nominated for it.
+    terms: tuple[Term, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -101,7 +104,12 @@ class World:
         self.queue_changes = 0
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: dict[Key, PodDisruptionBudget] = {}
-        self.room = Room()
+        # Labels of namespaces, and how often any of them changed.
+        self.namespaces: dict[str, Namespace] = {}
+        self.namespace_changes = 0
+        # Kinds of which objects may not be read, and why.
+        self.hidden: dict[type, str] = {}
+        self.room, self.carriers = Room(), Carriers()
         # PodGroups that were read with errors, with the first of them.
         self.invalid: dict[Key, str] = {}
         # Gangs that are not tried for a while, because binding them failed again and again; with the reason.
@@ -115,6 +123,8 @@ class World:
         # room reserved.
         self.keeping: set[Key] = set()
         self.nominated: set[Key] = set()
+        # Pods of other schedulers that wait for a node which is nominated for them.
+        self.promised: dict[Key, PodFacts] = {}
         # Pods that hold ports of their node.
         self.ported: dict[Key, PodFacts] = {}
         self.ports: PortIndex[Key] = PortIndex()
@@ -131,7 +141,8 @@ class World:
         it, and everything in it counts as changed.
         """
         other = World(self._schedulers)
-        for name in ("nodes", "pods", "groups", "topologies", "queues", "invalid_queues", "priority_classes"):
+        names = ("nodes", "pods", "groups", "topologies", "queues", "invalid_queues", "priority_classes")
+        for name in (*names, "namespaces", "hidden", "promised"):
             setattr(other, name, dict(getattr(self, name)))
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
         other.recorded, other.keeping, other.nominated = dict(self.recorded), set(self.keeping), set(self.nominated)
@@ -140,6 +151,7 @@ class World:
             other.ports.add(key, facts.ports)
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
         other.room, other.queue_changes = self.room.copy(), self.queue_changes
+        other.carriers, other.namespace_changes = self.carriers.copy(), self.namespace_changes
         other.look_again()
         return other
 
@@ -156,6 +168,8 @@ class World:
             self._apply_group(key_of(found.metadata), found, deleted, error)
         elif isinstance(found, PodDisruptionBudget):
             self._apply_budget(key_of(found.metadata), found, deleted)
+        elif isinstance(found, Namespace):
+            self._apply_namespace(found, deleted)
         elif isinstance(found, Queue):
             self._apply_queue(found, deleted, error)
         else:
@@ -166,6 +180,11 @@ class World:
                 _keep(by_name[type(found)], found.metadata.name, found, deleted)
                 # A queue may name a PriorityClass.
                 self.queue_changes += isinstance(found, PriorityClass)
+
+    def hide(self, struct: type, why: str) -> None:
+        """Objects of a kind may not be read; without a reason, they may."""
+        if self.hidden.get(struct, "") != why:
+            _keep(self.hidden, struct, why, not why)
 
     def rest(self, gang: Key, why: str) -> None:
         """The gang is left alone from now on; without a reason, it is tried again."""
@@ -217,6 +236,15 @@ class World:
         if turned and self.listener is not None:
             self.listener.group_changed(key, there=not deleted)
 
+    def _apply_namespace(self, namespace: Namespace, deleted: bool) -> None:
+        name = namespace.metadata.name
+        before = self.namespaces.get(name)
+        # There may be many of them, and people write much into annotations.
+        slim = structs.replace(namespace.metadata, annotations={}, owner_references=[])
+        _keep(self.namespaces, name, Namespace(metadata=slim), deleted)
+        if deleted or before is None or before.metadata.labels != slim.labels:
+            self.namespace_changes += 1
+
     def _apply_budget(self, key: Key, budget: PodDisruptionBudget, deleted: bool) -> None:
         before = self.budgets.get(key)
         _keep(self.budgets, key, budget, deleted)
@@ -262,6 +290,7 @@ class World:
         self.pods.pop(key, None)
         self.unread.discard(key)
         self.nominated.discard(key)
+        self.promised.pop(key, None)
         if before is not None:
             self._hold(before, -1)
             if before.gang is not None:
@@ -273,6 +302,8 @@ class World:
         if pod is not None:
             facts = self.pods[key] = self._facts(pod, error)
             self._hold(facts, 1)
+            if not facts.ours and facts.state is State.WAITING and pod.status.nominated_node_name:
+                self.promised[key] = facts
             if facts.problem and facts.holds:
                 self.unread.add(key)
             if facts.gang is not None:
@@ -290,8 +321,9 @@ class World:
         facts = self.pods[key] = before._replace(pod=structs.replace(pod, spec=before.pod.spec))
         if facts.gang is not None:
             self.members[facts.gang][key] = facts
-        if key in self.ported:
-            self.ported[key] = facts
+        for some in (self.ported, self.promised):
+            if key in some:
+                some[key] = facts
         if self.listener is not None:
             self.listener.pod_changed(before, facts)
 
@@ -303,6 +335,9 @@ class World:
             key = key_of(facts.pod.metadata)
             _keep(self.ported, key, facts, sign < 0)
             (self.ports.remove if sign < 0 else self.ports.add)(key, facts.ports)
+        if facts.holds and facts.terms:
+            carrier = Carrier(facts.terms, facts.pod.spec.node_name, facts.state is State.TERMINATING)
+            self.carriers.put(key_of(facts.pod.metadata), carrier if sign > 0 else None)
 
     def _tables_of(self, facts: PodFacts) -> Iterator[int]:
         """The tables of the room that a pod counts in."""
@@ -325,6 +360,8 @@ class World:
         held = request if unknown or template.problem else _held_by(pod, request)
         if held != request:
             shape = shape_of(pod, held)
+        promised = not ours and bool(pod.status.nominated_node_name)
+        terms = terms_of(pod, key_of(pod.metadata)[0]) if pod.spec.node_name or promised else ()
         return PodFacts(
             self._templates.shared(pod, template),
             state_of(pod),
@@ -337,6 +374,7 @@ class World:
             (*template.unsupported, *unsupported_annotations(pod.metadata.annotations)),
             template.wishes,
             held != request,
+            terms,
         )
 
 

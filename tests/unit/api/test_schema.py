@@ -24,7 +24,7 @@ from muster.api.podgroup import MAX_SUBGROUPS, PodGroup, SubGroup
 from muster.api.queue import Queue
 from muster.errors import BadObject
 
-POD, NODE, PRIORITY_CLASS, BUDGET = CORE_KINDS
+POD, NODE, PRIORITY_CLASS, BUDGET = CORE_KINDS[:4]
 DNS_LABEL = "must be a DNS label: at most 63 of a-z, 0-9 and '-', starting and ending with a letter or digit"
 TIME = "must be a time such as 2026-01-31T12:00:00Z"
 

@@ -28,9 +28,12 @@ def apply(world, *documents, **how):
 
 def parts(world):
     """All that a world holds, but for who listens and what it found out about templates."""
-    hidden = ("_templates", "listener", "_changed", "_nodes_changed", "_guarded_anew", "room")
+    hidden = ("_templates", "listener", "_changed", "_nodes_changed", "_guarded_anew", "room", "carriers")
     tables = {name: list(map(int, row)) for name, row in _rows(world)}
-    return {name: value for name, value in vars(world).items() if name not in hidden} | {"room": tables}
+    return {name: value for name, value in vars(world).items() if name not in hidden} | {
+        "room": tables,
+        "carriers": world.carriers.pods,
+    }
 
 
 def _rows(world):

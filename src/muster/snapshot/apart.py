@@ -1,0 +1,310 @@
+"""Which nodes are forbidden to which pods by the required anti-affinity of pods that are there.
+
+Pods whose labels and namespaces are met by the same terms form a *group*; a shape knows its group and nothing else of
+labels. The terms are matched as arrays, all at once for one set of labels, and again only when there are other terms.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from muster.api.tree import NONE
+from muster.snapshot.arrays import Carried, Repelled
+from muster.snapshot.room import Rows
+from muster.snapshot.selectors import Mask, NodeTable
+from muster.snapshot.terms import (
+    DOES_NOT_EXIST,
+    EVERY_PRIORITY,
+    EXISTS,
+    IN,
+    NAMESPACE_NAME,
+    Carrier,
+    Carriers,
+    Key,
+    Selector,
+    Term,
+    meets,
+)
+
+# The group of pods that no term means.
+FREE = 0
+K = TypeVar("K")
+_NOTHING: Rows = np.zeros(0, dtype=np.intp)
+
+
+# Stands for a value that no term names, of a label that some term asks to be there or not to be there.
+_SOME_VALUE = "\0"
+# When so many labels with values have been named in the course of time, most of them are named no more.
+_MOST_PAIRS = 500_000
+
+Pair = tuple[str, str | None]
+
+
+class Class(NamedTuple):
+    """All that terms may ask of a pod: its namespace, what they name of its labels, and how many of the priorities at
+    which terms cease to bind are below its own.
+    """
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    rank: int
+
+
+class Moved(NamedTuple):
+    """What other terms change: gangs of which pods are in another group, and labels by key that were never named
+    before, each with the values that were (None: any); or everything.
+    """
+
+    gangs: frozenset[Key] = frozenset()
+    labels: Mapping[str, frozenset[str | None]] = {}
+    everything: bool = False
+
+
+class Table:
+    """Terms as arrays. A pod is matched by counting: every condition that asks for a label must be met by one of the
+    pod's labels, and none that forbids one.
+    """
+
+    def __init__(self, terms: Iterable[Term], labels_of: Mapping[str, Mapping[str, str]], *, hidden: bool) -> None:
+        """`labels_of` are the labels of namespaces; `hidden`: they may not be read, so a term that asks for them may
+        mean each of them.
+        """
+        self.terms = sorted(set(terms), key=_order)
+        self.row_of = {term: row for row, term in enumerate(self.terms)}
+        self._labels_of, self._hidden = labels_of, hidden
+        self._needs = np.zeros(len(self.terms), dtype=np.int32)
+        met: dict[Pair, list[int]] = {}
+        broken: dict[Pair, list[int]] = {}
+        named: dict[str, list[int]] = {}
+        chosen: dict[Selector, list[int]] = {}
+        for row, term in enumerate(self.terms):
+            for key, operator, values in term.selector:
+                places: Iterable[str | None] = (None,) if operator in (EXISTS, DOES_NOT_EXIST) else values
+                wanted = operator in (EXISTS, IN)
+                self._needs[row] += wanted
+                for value in places:
+                    (met if wanted else broken).setdefault((key, value), []).append(row)
+            for namespace in term.namespaces:
+                named.setdefault(namespace, []).append(row)
+            if term.namespace_selector is not None:
+                chosen.setdefault(term.namespace_selector, []).append(row)
+        self._met, self._broken = _as_rows(met), _as_rows(broken)
+        self._named, self._chosen = _as_rows(named), _as_rows(chosen)
+        # What terms name of labels: with a value, or None for any.
+        self.pairs: frozenset[Pair] = frozenset((*met, *broken))
+        self._binds = np.array([term.binds for term in self.terms], dtype=np.int64)
+        # The priorities beyond which some term does not bind.
+        self.ends = tuple(sorted({term.binds for term in self.terms} - {EVERY_PRIORITY}))
+        doubtful = [term.unclear or (hidden and bool(term.namespace_selector)) for term in self.terms]
+        self.unclear: Mask = np.array(doubtful, dtype=bool)
+        self._scopes: dict[str, Mask] = {}
+
+    def matched(self, one: Class) -> Mask:
+        """Which terms mean such a pod."""
+        found = self._scope(one.namespace)
+        if one.rank:
+            found &= self._binds > self.ends[one.rank - 1]
+        counts = np.zeros(len(self.terms), dtype=np.int32)
+        for key, value in one.labels:
+            for pair in ((key, value), (key, None)):
+                np.add.at(counts, self._met.get(pair, _NOTHING), 1)
+                found[self._broken.get(pair, _NOTHING)] = False
+        matched: Mask = found & (counts == self._needs)
+        return matched
+
+    def _scope(self, namespace: str) -> Mask:
+        """The terms that mean pods of a namespace. One that is not known has no labels but its name."""
+        if namespace not in self._scopes:
+            found = np.zeros(len(self.terms), dtype=bool)
+            found[self._named.get(namespace, _NOTHING)] = True
+            labels = {**self._labels_of.get(namespace, {}), NAMESPACE_NAME: namespace}
+            for selector, rows in self._chosen.items():
+                if self._hidden or meets(selector, labels):
+                    found[rows] = True
+            self._scopes[namespace] = found
+        return self._scopes[namespace].copy()
+
+
+class Apart:
+    """The groups of pods, and what each is forbidden; kept from one snapshot to the next."""
+
+    def __init__(self) -> None:
+        self._table = Table((), {}, hidden=False)
+        # Everything that terms have named, and where they ceased to bind, since there were any; None: there were none.
+        self._pairs: frozenset[Pair] | None = None
+        self._groups: dict[Class, int] = {}
+        self._met: dict[int, Mask] = {}
+        self._number_of: dict[bytes, int] = {}
+        self._last = FREE
+        # The gangs that have pods of a class.
+        self._gangs: dict[Class, set[Key]] = {}
+        # As of which terms, and which carriers, all this is.
+        self._terms_at: tuple[object, ...] = ()
+        self._carried_at: tuple[object, ...] = ()
+        self.carried: Carried | None = None
+        self._repelled: dict[int, Repelled] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pod had a term yet."""
+        return self._pairs is None
+
+    def update(
+        self,
+        carriers: Carriers,
+        promised: Mapping[Key, Carrier],
+        labels_of: Mapping[str, Mapping[str, str]],
+        labels_at: int,
+        *,
+        hidden: bool,
+    ) -> Moved:
+        """The terms as they are now. `promised` are pods of other schedulers that have no node yet, on the node that is
+        nominated for them; `labels_at` counts the changes of the labels of namespaces.
+        """
+        more = tuple(sorted((key, carrier.terms) for key, carrier in promised.items()))
+        terms_at = (carriers.term_changes, more, labels_at, hidden)
+        if terms_at == self._terms_at or (self.is_empty and not carriers.pods and not more):
+            return Moved()
+        self._terms_at, self._carried_at = terms_at, ()
+        named = (carriers.meaning(key[0], term) for key, terms in more for term in terms)
+        before, self._table = self._table, Table((*carriers.all_terms(), *named), labels_of, hidden=hidden)
+        known, pairs = self._pairs, self._table.pairs
+        if known is None or before.ends != self._table.ends or len(known) > _MOST_PAIRS:
+            self.forget()
+            self._pairs = pairs
+            return Moved(everything=True)
+        new: dict[str, set[str | None]] = {}
+        for key, value in pairs - known:
+            new.setdefault(key, set()).add(value)
+        self._pairs = known | pairs
+        return Moved(self._regroup(), {key: frozenset(values) for key, values in new.items()})
+
+    def _regroup(self) -> frozenset[Key]:
+        """Classes that are met by the same terms are one group, which keeps its number where it can."""
+        before, self._groups, self._met, self._number_of = self._groups, {}, {}, {}
+        for one in sorted(before):
+            self._groups[one] = self._group(one, before[one])
+        others = (one for one, group in self._groups.items() if group != before[one])
+        return frozenset(gang for one in others for gang in self._gangs.get(one, ()))
+
+    def _group(self, one: Class, number: int = FREE) -> int:
+        """The group of a class: a known one, else this number unless it is taken, else a new one."""
+        met = self._table.matched(one)
+        if not met.any():
+            return FREE
+        key = met.tobytes()
+        if key not in self._number_of:
+            if number == FREE or number in self._met:
+                number = self._last = self._last + 1
+            self._number_of[key], self._met[number] = number, met
+        return self._number_of[key]
+
+    def forget(self) -> None:
+        """All pods are looked at again."""
+        self._groups, self._met, self._number_of, self._gangs = {}, {}, {}, {}
+        self._repelled, self._carried_at = {}, ()
+
+    def group_of(self, key: Key, labels: Mapping[str, str], priority: int, gang: Key | None) -> int:
+        """The group of a pod."""
+        assert self._pairs is not None
+        told = []
+        for label, value in labels.items():
+            if (label, value) in self._pairs:
+                told.append((label, value))
+            elif (label, None) in self._pairs:
+                told.append((label, _SOME_VALUE))
+        one = Class(key[0], tuple(sorted(told)), bisect_left(self._table.ends, priority))
+        if gang is not None:
+            self._gangs.setdefault(one, set()).add(gang)
+        if one not in self._groups:
+            self._groups[one] = self._group(one)
+        return self._groups[one]
+
+    def repelled(
+        self,
+        groups: Iterable[int],
+        carriers: Carriers,
+        promised: Mapping[Key, Carrier],
+        table: NodeTable,
+        row_of: Mapping[str, int],
+    ) -> Mapping[int, Repelled]:
+        """What each of the groups is forbidden. What is as it was stays the same object."""
+        at = (carriers.changes, tuple(sorted(promised.items())), id(table))
+        if at != self._carried_at:
+            self._carried_at = at
+            self.carried = self._carry({**carriers.pods, **promised}, carriers, table, row_of)
+            known, self._repelled = self._repelled, {}
+        else:
+            known = {}
+        assert self.carried is not None
+        for group in groups:
+            if group not in self._met or group in self._repelled:
+                # Shapes outlive the groups that they were of.
+                continue
+            found, before = self._repel(self._met[group], self.carried, len(table)), known.get(group)
+            self._repelled[group] = before if before is not None and before.is_like(found) else found
+        return self._repelled
+
+    def _carry(
+        self, pods: Mapping[Key, Carrier], carriers: Carriers, table: NodeTable, row_of: Mapping[str, int]
+    ) -> Carried:
+        """Each term of each pod, as far as its node has the label. Pods stand in the order of their names."""
+        keys = sorted({term.key for term in self._table.terms})
+        number_of = {key: number for number, key in enumerate(keys)}
+        codes = [table.column(key).codes for key in keys]
+        rows: list[tuple[int, int, int, bool]] = []
+        names: list[str] = []
+        for key in sorted(pods):
+            carrier = pods[key]
+            node = row_of.get(carrier.node, NONE)
+            if node == NONE:
+                continue
+            for term in dict.fromkeys(carriers.meaning(key[0], one) for one in carrier.terms):
+                label = number_of[term.key]
+                if codes[label][node] != NONE:
+                    rows.append((self._table.row_of[term], label, node, carrier.leaving))
+                    names.append("/".join(key))
+        columns = np.array(rows, dtype=np.intp).reshape(len(rows), 4).T
+        terms, labels, nodes, leaving = columns
+        return Carried(tuple(keys), tuple(codes), terms, labels, nodes, leaving.astype(bool), tuple(names))
+
+    def _repel(self, met: Mask, carried: Carried, nodes: int) -> Repelled:
+        here = met[carried.terms]
+        doubtful = here & self._table.unclear[carried.terms]
+        hits = np.flatnonzero(here)
+        by = carried.pods[int(hits[0])] if len(hits) else ""
+        every, staying, unclear = (
+            _domains(carried, chosen, nodes) for chosen in (here, here & ~carried.leaving, doubtful)
+        )
+        return Repelled(every, staying, unclear, by, met)
+
+
+def _domains(carried: Carried, chosen: Mask, nodes: int) -> Mask:
+    """The nodes in the domains of the chosen terms."""
+    found = np.zeros(nodes, dtype=bool)
+    for label in np.unique(carried.labels[chosen]).tolist():
+        codes = carried.codes[label]
+        # One place more at the end: code NONE, which is -1, finds it, and it is never forbidden.
+        forbidden = np.zeros(int(codes.max(initial=NONE)) + 2, dtype=bool)
+        forbidden[codes[carried.nodes[chosen & (carried.labels == label)]]] = True
+        forbidden[NONE] = False
+        found |= forbidden[codes]
+    return found
+
+
+def _as_rows(places: Mapping[K, Sequence[int]]) -> dict[K, Rows]:
+    return {key: np.array(rows, dtype=np.intp) for key, rows in places.items()}
+
+
+def _order(term: Term) -> tuple[object, ...]:
+    chosen = term.namespace_selector
+    return (
+        *(term.key, sorted(term.namespaces), _plain(term.selector), chosen is not None, _plain(chosen or ())),
+        *(term.binds, term.unclear),
+    )
+
+
+def _plain(selector: Selector) -> list[tuple[str, str, list[str]]]:
+    return [(one.key, one.operator, sorted(one.values)) for one in selector]

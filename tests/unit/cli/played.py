@@ -21,6 +21,7 @@ KUBECONFIG = {
 KINDS = [
     ("v1", "Node", "nodes", False),
     ("v1", "Pod", "pods", True),
+    ("v1", "Namespace", "namespaces", False),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
     ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
     ("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups", True),

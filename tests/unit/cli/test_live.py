@@ -257,7 +257,7 @@ class TestTroubles:
         assert len(done.json["bindings"]) == 1
         assert "not installed here: muster crds | kubectl apply --server-side -f -" in done.err
 
-    @pytest.mark.parametrize("kind", ["queues", "topologies", "resourceinterfaces", "priorityclasses"])
+    @pytest.mark.parametrize("kind", ["queues", "topologies", "resourceinterfaces", "priorityclasses", "namespaces"])
     def test_what_may_not_be_read_is_a_note(self, muster, cluster, kind):
         cluster(*small(), forbidden=[kind])
         done = muster("plan", "-o", "json")

@@ -91,7 +91,8 @@ def gang_of(
         held.append(Issue(problem.code, 0, problem.detail))
     holds = _holds(tree, around, held, notes)
     oldest_first = sorted(members, key=_age)
-    pods = _Pods(key[0], tree, around, _priority(group, around, []), held, notes)
+    priority = around.ranks.of(key[0], queue, group.spec.priority_class_name, oldest_first, held, notes)
+    pods = _Pods(key[0], tree, around, priority, held, notes)
     for facts in oldest_first:
         pods.add(facts)
     kept: tuple[Kept, ...] = ()
@@ -101,7 +102,6 @@ def gang_of(
         )
         pods.nominate(claimed)
     created_ns = since_epoch_ns(group.metadata.creation_timestamp)
-    priority = around.ranks.of(key[0], queue, group.spec.priority_class_name, oldest_first, held, notes)
     return Gang(
         key=key,
         queue=queue,

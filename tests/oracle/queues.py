@@ -121,31 +121,49 @@ class Tree:
 
 
 def _divided(queues: list[Queue], there: int, wants: dict[str, int], at: int) -> dict[str, int]:
-    """One amount among siblings: guarantees first, the rest by priority, then by weight."""
-    found = {one.name: min(one.quota[at], one.limit[at], wants[one.name]) for one in queues}
-    rest = max(0, there - sum(found.values()))
+    """One amount among siblings: guarantees first, the rest by priority, then by weight.
+
+    A step divides what is left by a claim, up to a cap. Where that is not enough for all caps, there is a level at
+    which min(claim * level, cap) adds up to what is left; what each gets there is rounded.
+    """
+    found = {one.name: 0 for one in queues}
+    quota = {one.name: there if one.quota[at] == ENDLESS else one.quota[at] for one in queues}
+    cap = {one.name: min(quota[one.name], one.limit[at], wants[one.name]) for one in queues}
+    claim = {one.name: Fraction(quota[one.name]) for one in queues}
+    claim |= {one.name: there * one.weight[at] for one in queues if one.quota[at] == ENDLESS}
+    steps = [(claim, cap), ({name: Fraction(not one) for name, one in claim.items()}, cap)]
     for priority in sorted({one.priority for one in queues}, reverse=True):
-        open_ones = [one for one in queues if one.priority == priority and one.weight[at] > 0]
-        while rest:
-            open_ones = [one for one in open_ones if found[one.name] < wants[one.name]]
-            weights = sum((one.weight[at] for one in open_ones), Fraction(0))
-            if not open_ones:
-                break
-            offer = {one.name: rest * one.weight[at] / weights for one in open_ones}
-            modest = [one for one in open_ones if wants[one.name] - found[one.name] <= offer[one.name]]
-            if modest:
-                for one in modest:
-                    rest -= wants[one.name] - found[one.name]
-                    found[one.name] = wants[one.name]
-                continue
-            for one in open_ones:
-                found[one.name] += int(offer[one.name])
-            left = rest - sum(int(one) for one in offer.values())
-            ranked = sorted(open_ones, key=lambda one: (int(offer[one.name]) - offer[one.name], one.created, one.name))
-            for one in ranked[:left]:
-                found[one.name] += 1
-            rest = 0
+        steps.append(({one.name: one.weight[at] for one in queues if one.priority == priority}, wants))
+    for claims, caps in steps:
+        names = [name for name, one in claims.items() if one > 0 and caps[name] > found[name]]
+        needs = {name: caps[name] - found[name] for name in names}
+        left = there - sum(found.values())
+        exact = _level(left, {name: claims[name] for name in names}, needs)
+        floors = {name: int(one) for name, one in exact.items()}
+        open_ones = [one for one in queues if one.name in exact and floors[one.name] < needs[one.name]]
+        open_ones.sort(key=lambda one: (floors[one.name] - exact[one.name], one.created, one.name))
+        for name in names:
+            found[name] += floors[name]
+        for one in open_ones[: int(sum(exact.values())) - sum(floors.values())]:
+            found[one.name] += 1
     return found
+
+
+def _level(left: int, claims: dict[str, Fraction], needs: dict[str, int]) -> dict[str, Fraction]:
+    """What each gets at the level at which all of what is left is given away."""
+    if sum(needs.values()) <= left:
+        return {name: Fraction(need) for name, need in needs.items()}
+
+    def given(level: Fraction) -> Fraction:
+        return sum((min(claims[name] * level, Fraction(need)) for name, need in needs.items()), Fraction(0))
+
+    # Needs are met at these levels. Between the last one that there is enough for and the next, what is given grows
+    # in proportion to the claims of those whose needs are not met.
+    turns = sorted(need / claims[name] for name, need in needs.items())
+    last = max((turn for turn in turns if given(turn) <= left), default=Fraction(0))
+    growing = sum((claims[name] for name, need in needs.items() if need / claims[name] > last), Fraction(0))
+    level = last + (left - given(last)) / growing
+    return {name: min(claims[name] * level, Fraction(need)) for name, need in needs.items()}
 
 
 def read_queues(documents: list[dict[str, Any]], used: set[str]) -> Tree:

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.gangs import Document, Gang, Member, charge_of
 from oracle.problem import GANG
-from oracle.queues import NOTHING, Charge, Tree, plus, total
+from oracle.queues import ENDLESS, NOTHING, Charge, Tree, plus, total
 
 CONSOLIDATE, RECLAIM, PREEMPT, STALE = ACTIONS = ("consolidate", "reclaim", "preempt", "stale")
 ENDED = ("Succeeded", "Failed")
@@ -147,6 +147,8 @@ class Rights:
         Units go one after the other, the smallest first. `strict`: so by every reading of the rule. What goes whole
         goes pod by pod as far as it is surplus, larger ones first, and all by one and the same of the two rules.
         """
+        if not self.queues.written:
+            return False
         mine, theirs = mine or self.holds, dict(theirs or self.holds)
         units = self.units_of(going, peeled=strict)
         size = {id(unit): total(one.charge for one in unit)[::-1] for unit in units}
@@ -160,7 +162,13 @@ class Rights:
 
     @cached_property
     def _quotas(self) -> dict[str, Charge]:
-        return {name: queue.quota for name, queue in self.queues.queues.items()}
+        """An unlimited quota is what the parent has, at the top what the cluster has."""
+        found = {}
+        for name, queue in self.queues.queues.items():
+            has = self.shares.get(queue.parent, self.capacity)
+            cpu, memory, gpu = (own if own < ENDLESS else all_ for own, all_ in zip(queue.quota, has, strict=True))
+            found[name] = (cpu, memory, gpu)
+        return found
 
     def _unit_may_go(
         self,

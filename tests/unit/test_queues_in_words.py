@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from muster.decisions.amounts import charge_alone, charge_in_words, in_queue_units, moment, ordinal, span
+from muster.decisions.amounts import charge_alone, charge_in_words, due_in_words, in_queue_units, moment, ordinal, span
 from muster.decisions.explanation import document_of as explanation_of
 from muster.decisions.explanation import explain
 from muster.decisions.plan import document_of
 from muster.decisions.queues import line, place_in_line, shares
 from muster.decisions.words import LONGEST, sentence
-from muster.plan.outcome import Code, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
+from muster.plan.outcome import Code, Measured, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
 from muster.plan.proof import Refused
 from muster.snapshot.queues import CHARGES, UNLIMITED
 from small_cluster import gang, node, planned, pod
@@ -292,3 +292,21 @@ def test_times_and_numbers():
         *("0s", "59s", "90s", "2m", "2m1s", "1h", "1h30m", "25h1m1s"),
     ]
     assert moment(1_769_860_800 * G) == "2026-01-31T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("queue_name", "quota", "said"),
+    [
+        pytest.param("top", False, "its fair share is 3", id="the fair share"),
+        pytest.param("named", True, "its quota is 3", id="a quota"),
+        pytest.param("top", True, "its unlimited quota is what the cluster has: 3", id="unlimited, at the top"),
+        pytest.param("leaf", True, "its unlimited quota is what the queue above it has: 3", id="unlimited, below"),
+    ],
+)
+def test_what_a_queue_may_have_is_said_with_where_it_comes_from(queue_name, quota, said):
+    """An unlimited quota has no number of its own."""
+    plan = planned(
+        queue("top", gpu={"quota": -1}), queue("leaf", "top", gpu={"quota": -1}), queue("named", gpu={"quota": 3})
+    )
+    queues = plan.snapshot.queues
+    assert due_in_words(Measured(queues.row_of[queue_name], 2, 9, 3), queues, quota=quota) == said

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from muster.api.queue import BASE_UNITS
 from muster.api.tree import NONE
 from muster.plan.model import Dimension
+from muster.plan.outcome import Measured
 from muster.snapshot.arrays import Snapshot
-from muster.snapshot.queues import CHARGES, UNLIMITED
+from muster.snapshot.queues import CHARGES, UNLIMITED, Queues
 from muster.snapshot.requests import PODS
 
 UNLIMITED_WORD = "unlimited"
@@ -98,6 +99,17 @@ def charge_alone(charge: int, amount: int) -> str:
                 return f"{round(amount / size, 3):,g}{unit}"
         return f"{amount:,}B" if amount else "0"
     return f"{amount:,}"
+
+
+def due_in_words(one: Measured, queues: Queues, *, quota: bool) -> str:
+    """What a queue may have before others take it back: `its fair share is 4`, `its quota is 2`."""
+    due = charge_alone(one.charge, one.due)
+    if not quota:
+        return f"its fair share is {due}"
+    if queues.quota[one.queue, one.charge] < UNLIMITED:
+        return f"its quota is {due}"
+    above = "the cluster" if queues.parent_of[one.queue] == NONE else "the queue above it"
+    return f"its unlimited quota is what {above} has: {due}"
 
 
 def in_queue_units(charge: int, amount: int) -> int | float | None:

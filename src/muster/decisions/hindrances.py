@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.api.tree import NONE
-from muster.decisions.amounts import charge_alone, charge_in_words, moment, span
+from muster.decisions.amounts import charge_in_words, due_in_words, moment, span
 from muster.plan.afterwards import Afterwards
 from muster.plan.outcome import Action, Plan, Verdict
 from muster.plan.rights import Closed, Rights, may_ask_from_ns
@@ -90,14 +90,14 @@ def _too_much(closed: Closed, rights: Rights) -> str:
     names = rights.snapshot.queues.names
     # What shares a wider queue with the gang is not asked about that one.
     whom = "other queues" if closed.queue == rights.terms.row else f"queues outside of {names[closed.queue]}"
-    over = [(closed.share, "fair share"), (closed.quota, "quota")]
+    over = [(closed.share, False), (closed.quota, True)]
     if closed.share.queue == closed.quota.queue:
         same = closed.share.charge == closed.quota.charge
         over = over[1:] if same and closed.quota.due > closed.share.due else over[:1]
     said = []
-    for one, measure in over:
-        has, due = charge_in_words(one.charge, one.has), charge_alone(one.charge, one.due)
-        said.append(f"{names[one.queue]} would hold at least {has} with it, and its {measure} is {due}")
+    for one, quota in over:
+        has, due = charge_in_words(one.charge, one.has), due_in_words(one, rights.snapshot.queues, quota=quota)
+        said.append(f"{names[one.queue]} would hold at least {has} with it, and {due}")
     return f"reclaim from {whom}: {'; '.join(said)}"
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.tree import NONE
-from muster.decisions.amounts import charge_alone, charge_in_words, listed, moment, pods_in_words, span
+from muster.decisions.amounts import charge_alone, charge_in_words, due_in_words, listed, moment, pods_in_words, span
 from muster.decisions.words import fitted, shortened
 from muster.plan.outcome import Action, Eviction, Ground, Measured, Plan, UnitKind
 from muster.snapshot.arrays import Snapshot
+from muster.snapshot.queues import Queues
 
 _VERBS = {
     Action.CONSOLIDATE: "moved",
@@ -133,20 +134,19 @@ def _why(unit: Sequence[Eviction], snapshot: Snapshot) -> str:
 
 def _why_reclaimed(ground: Ground, snapshot: Snapshot) -> str:
     """Both sides by the measure that decided: what the loser's queues held, and what the winner's come to."""
-    measure = "quota" if ground.quota else "fair share"
     sides = ((ground.above, "held"), (ground.within, "comes to"))
-    return "; ".join(_side(rows, verb, measure, snapshot.queues.names) for rows, verb in sides)
+    return "; ".join(_side(rows, verb, snapshot.queues, quota=ground.quota) for rows, verb in sides)
 
 
-def _side(rows: Sequence[Measured], verb: str, measure: str, names: Sequence[str]) -> str:
+def _side(rows: Sequence[Measured], verb: str, queues: Queues, *, quota: bool) -> str:
     """The gang's own queue; and the one above it that shares with the other side, where that is another."""
     own, top = rows[0], rows[-1]
-    due = charge_alone(own.charge, own.due)
-    said = f"{shortened(names[own.queue])} {verb} {charge_in_words(own.charge, own.has)}, its {measure} is {due}"
+    has, due = charge_in_words(own.charge, own.has), due_in_words(own, queues, quota=quota)
+    said = f"{shortened(queues.names[own.queue])} {verb} {has}, {due}"
     if top is own:
         return said
     has, due = charge_in_words(top.charge, top.has), charge_alone(top.charge, top.due)
-    return f"{said} ({shortened(names[top.queue])}: {has} of {due})"
+    return f"{said} ({shortened(queues.names[top.queue])}: {has} of {due})"
 
 
 def _choice(first: Eviction) -> str:

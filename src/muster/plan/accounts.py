@@ -10,7 +10,7 @@ from muster.api.tree import NONE, core
 from muster.plan.outcome import QueueOutcome
 from muster.plan.progress import Progress
 from muster.plan.proof import Refused
-from muster.plan.shares import fair_shares
+from muster.plan.shares import fair_shares, quota_of
 from muster.snapshot.arrays import Gang, Placed, Snapshot
 from muster.snapshot.queues import CHARGES, UNLIMITED
 
@@ -193,8 +193,8 @@ class Accounts:
 
     def ends_within(self, row: int, amount: Sequence[int], *, quota: bool) -> bool:
         """Whether one queue, with so much more, stays within its quota or its fair share."""
-        most = self._quota[row] if quota else self.fair[row]
-        return all(self.allocated[row][c] + amount[c] <= most[c] for c in _EACH if amount[c] > 0)
+        has = self.allocated[row]
+        return all(has[c] + amount[c] <= self.due(row, c, quota=quota) for c in _EACH if amount[c] > 0)
 
     def above(self, row: int, c: int, *, quota: bool) -> int:
         """How much more than its quota or its fair share a queue has placed of one charge; negative when less."""
@@ -205,8 +205,15 @@ class Accounts:
         return self.allocated[row][c] - self._awaited[row][c]
 
     def due(self, row: int, c: int, *, quota: bool) -> int:
-        """What a queue may have of one charge before others take it back: its quota, or its fair share."""
-        return self._quota[row][c] if quota else self.fair[row][c]
+        """What a queue may have of one charge before others take it back: its fair share, or its quota.
+
+        An unlimited quota is what the parent has. That bounds only what queues take from one another: the part that
+        may not be evicted is still without end (`refusal`).
+        """
+        if not quota:
+            return self.fair[row][c]
+        parent = self.queues.parent_of[row]
+        return quota_of(self.queues, row, c, self._snapshot.capacity[c] if parent == NONE else self.fair[parent][c])
 
     def outcomes(self) -> tuple[QueueOutcome, ...]:
         """Every queue as it is now, without what is only nominated."""

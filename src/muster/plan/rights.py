@@ -110,7 +110,8 @@ class Terms:
             below = tuple(at for at in theirs if at not in mine)
             ours = [at for at in mine if at not in theirs]
             # A queue above the gang's own shares everything with it: there is nothing to take back from it.
-            apart = bool(below and ours)
+            # Queues that are not written down have no quota: their shares only say whose turn it is.
+            apart = bool(below and ours) and self.accounts.queues.written
             ends = [apart and self._first_over(ours, quota=quota) == NONE for quota in (False, True)]
             self._known[queue] = (below, ends[0], ends[1])
         return self._known[queue]

@@ -1,12 +1,12 @@
 """Fair share: what every queue is due, top down (SPEC §7)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
 from math import lcm
 
 from muster.api.tree import NONE
-from muster.snapshot.queues import Queues
+from muster.snapshot.queues import UNLIMITED, Queues
 
 
 def fair_shares(queues: Queues, capacity: Sequence[int], demand: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -20,17 +20,15 @@ def fair_shares(queues: Queues, capacity: Sequence[int], demand: Sequence[Sequen
 
 
 def _shares(queues: Queues, charge: int, capacity: int, demand: Sequence[Sequence[int]]) -> list[int]:
-    """One charge: the cluster goes to the top queues, then what each queue is due to those below it."""
+    """One charge: the cluster is divided among the top queues, then the share of each queue among those below it."""
     wanted = _wanted(queues, charge, demand)
-    quotas: list[int] = queues.quota[:, charge].tolist()
-    # The guarantee is kept also where there is less than was promised.
-    due = [min(quota, want) for quota, want in zip(quotas, wanted, strict=True)]
+    due = [0] * len(wanted)
     # Parents come first, so that a queue's share is known when its children divide it.
     for parent in (NONE, *range(len(due))):
         siblings = queues.children.get(parent, ())
-        if siblings:
-            rest = (capacity if parent == NONE else due[parent]) - sum(due[row] for row in siblings)
-            _divide(queues, charge, siblings, rest, wanted, due)
+        has = capacity if parent == NONE else due[parent]
+        if siblings and has > 0:
+            _divide(queues, charge, siblings, has, wanted, due)
     return due
 
 
@@ -46,37 +44,62 @@ def _wanted(queues: Queues, charge: int, demand: Sequence[Sequence[int]]) -> lis
 
 
 def _divide(
-    queues: Queues, charge: int, siblings: Sequence[int], rest: int, wanted: Sequence[int], due: list[int]
+    queues: Queues, charge: int, siblings: Sequence[int], has: int, wanted: Sequence[int], due: list[int]
 ) -> None:
-    """Adds to what siblings are due: the rest beyond the guarantees, higher priorities first, by weight."""
-    open_ = [row for row in siblings if due[row] < wanted[row] and queues.weights[row][charge] > 0]
-    open_.sort(key=lambda row: -queues.priorities[row])
-    for _, rows in groupby(open_, key=lambda row: queues.priorities[row]):
-        if rest <= 0:
-            return
-        for row, given in _by_weight(queues, charge, list(rows), rest, wanted, due):
-            due[row] += given
-            rest -= given
+    """What the parent has: first the guarantees, in proportion to the quotas where they exceed it; then the rest,
+    higher priorities first, by weight.
+    """
+    guaranteed = {row: min(quota_of(queues, row, charge, has), wanted[row]) for row in siblings}
+    claims = {row: _claim(queues, row, charge, has) for row in siblings}
+    rest = has - _raise(queues, claims, has, guaranteed, due)
+    # What guarantees something without a claim is an unlimited quota of weight 0: it comes after the others.
+    claims = {row: Fraction(1) for row in siblings if not claims[row]}
+    rest -= _raise(queues, claims, rest, guaranteed, due)
+    ranks = sorted(siblings, key=lambda row: -queues.priorities[row])
+    for _, rows in groupby(ranks, key=lambda row: queues.priorities[row]):
+        rest -= _raise(queues, {row: queues.weights[row][charge] for row in rows}, rest, wanted, due)
 
 
-def _by_weight(
-    queues: Queues, charge: int, rows: Sequence[int], rest: int, wanted: Sequence[int], due: Sequence[int]
-) -> Iterator[tuple[int, int]]:
-    """How much of the rest each of these queues gets; all of it, unless all of them get what they need."""
-    weights = _whole([queues.weights[row][charge] for row in rows])
+def quota_of(queues: Queues, row: int, charge: int, has: int) -> int:
+    """The quota of a queue whose parent (at the top: the cluster) has so much; an unlimited one is all of that."""
+    quota = int(queues.quota[row, charge])
+    return has if quota >= UNLIMITED else quota
+
+
+def _claim(queues: Queues, row: int, charge: int, has: int) -> Fraction:
+    """What siblings divide their guarantees by: the quota; for an unlimited one the parent's share times the weight."""
+    quota = int(queues.quota[row, charge])
+    return has * queues.weights[row][charge] if quota >= UNLIMITED else Fraction(quota)
+
+
+def _raise(
+    queues: Queues,
+    weight_of: Mapping[int, Fraction],
+    rest: int,
+    most: Mapping[int, int] | Sequence[int],
+    due: list[int],
+) -> int:
+    """Raises shares evenly per weight, none above its `most`, until the rest is spent. Returns what that took."""
+    rows = [row for row, weight in weight_of.items() if weight > 0 and due[row] < most[row]]
+    if not rows or rest <= 0:
+        return 0
+    before = rest
+    weights = _whole([weight_of[row] for row in rows])
     total = sum(weights)
     # By need per weight. Fractions of these denominators that differ at all differ by as much as the shift shows.
     shift = 2 * max(weights).bit_length()
-    needs = [wanted[row] - due[row] for row in rows]
+    needs = [most[row] - due[row] for row in rows]
     order = sorted(range(len(rows)), key=lambda at: (needs[at] << shift) // weights[at])
     for place, at in enumerate(order):
         if needs[at] * total > rest * weights[at]:
-            # Nor does anybody after this one get all that he needs.
-            yield from _to_the_last(queues, [(rows[one], weights[one]) for one in order[place:]], rest, total)
-            return
-        yield rows[at], needs[at]
+            # None of those after this one gets all that it needs.
+            for row, given in _to_the_last(queues, [(rows[one], weights[one]) for one in order[place:]], rest, total):
+                due[row] += given
+            return before
+        due[rows[at]] += needs[at]
         rest -= needs[at]
         total -= weights[at]
+    return before - rest
 
 
 def _to_the_last(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from muster.api.tree import NONE
 from muster.plan.shares import fair_shares
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues
+from oracle import queues as oracle
 
 EACH = len(CHARGES)
 
@@ -73,15 +74,39 @@ GUARANTEES = [
         10, {"a": Q(3, quota=-1), "b": Q(10)}, {"a": 3, "b": 7}, id="an unlimited quota takes no more than that"
     ),
     pytest.param(
-        10, {"a": Q(10, quota=-1), "b": Q(10, quota=-1)}, {"a": 10, "b": 10}, id="two unlimited quotas promise too much"
+        10, {"a": Q(10, quota=-1), "b": Q(10, quota=-1)}, {"a": 5, "b": 5}, id="two unlimited quotas promise too much"
     ),
     pytest.param(
-        10, {"a": Q(8, quota=8), "b": Q(8, quota=8)}, {"a": 8, "b": 8}, id="quotas that promise too much are kept"
+        10, {"a": Q(8, quota=8), "b": Q(8, quota=8)}, {"a": 5, "b": 5}, id="equal quotas that promise too much"
+    ),
+    pytest.param(
+        10,
+        {"a": Q(20, quota=12), "b": Q(20, quota=8)},
+        {"a": 6, "b": 4},
+        id="quotas that promise too much are cut in proportion",
+    ),
+    pytest.param(
+        10,
+        {"a": Q(2, quota=12), "b": Q(20, quota=8), "c": Q(20, quota=24)},
+        {"a": 2, "b": 2, "c": 6},
+        id="what one does not ask for of its part goes to the others, in proportion",
+    ),
+    pytest.param(
+        10,
+        {"a": Q(20, quota=12, limit=3), "b": Q(20, quota=8)},
+        {"a": 3, "b": 7},
+        id="a limit below the part of a quota that is cut",
+    ),
+    pytest.param(
+        10,
+        {"a": Q(20, quota=12, priority=200), "b": Q(20, quota=12), "c": Q(20, priority=300)},
+        {"a": 5, "b": 5, "c": 0},
+        id="priorities mean nothing among guarantees",
     ),
     pytest.param(
         10,
         {"a": Q(8, quota=8), "b": Q(8, quota=8), "c": Q(5)},
-        {"a": 8, "b": 8, "c": 0},
+        {"a": 5, "b": 5, "c": 0},
         id="quotas that promise too much leave nothing for the third",
     ),
     pytest.param(
@@ -90,8 +115,69 @@ GUARANTEES = [
         {"a": 3, "b": 3, "c": 4},
         id="quotas that promise too much, little of it asked for",
     ),
-    pytest.param(0, {"a": Q(5, quota=3), "b": Q(5)}, {"a": 3, "b": 0}, id="no capacity: the guarantee all the same"),
+    pytest.param(0, {"a": Q(5, quota=3), "b": Q(5)}, {"a": 0, "b": 0}, id="no capacity: a guarantee of nothing"),
     pytest.param(0, {"a": Q(5)}, {"a": 0}, id="no capacity, no quota"),
+]
+
+# 4 GPUs, of which a asks for 4 and b for 2; and whom else there is.
+UNLIMITED_QUOTAS = [
+    *(
+        pytest.param(
+            4,
+            {"p": Q(quota=-1), "a": Q(4, under="p", quota=quota), "b": Q(2, under="p", quota=quota)},
+            {"p": 4, "a": 2, "b": 2},
+            id=f"below an unlimited parent, quotas of {quota}",
+        )
+        for quota in (0, 1, -1, 4)
+    ),
+    *(
+        pytest.param(
+            4, {"a": Q(4, quota=quota), "b": Q(2, quota=quota)}, {"a": 2, "b": 2}, id=f"at the top, quotas of {quota}"
+        )
+        for quota in (0, 1, -1, 4)
+    ),
+    pytest.param(
+        8,
+        {"a": Q(8, quota=-1), "b": Q(8, quota=-1, weight=3)},
+        {"a": 2, "b": 6},
+        id="unlimited quotas are divided by weight",
+    ),
+    pytest.param(
+        9, {"a": Q(9, quota=-1), "b": Q(9, quota=9)}, {"a": 5, "b": 4}, id="an unlimited quota is all there is"
+    ),
+    pytest.param(
+        12, {"a": Q(12, quota=-1), "b": Q(12, quota=4)}, {"a": 9, "b": 3}, id="beside a quota it counts as all there is"
+    ),
+    pytest.param(
+        12,
+        {"a": Q(12, quota=-1), "b": Q(99, quota=4)},
+        {"a": 9, "b": 3},
+        id="demand does not raise what a quota counts",
+    ),
+    pytest.param(
+        10,
+        {"a": Q(10, quota=-1, weight="0.1"), "b": Q(10, quota=4)},
+        {"a": 6, "b": 4},
+        id="a small weight does not make the quota of another one larger",
+    ),
+    pytest.param(
+        10,
+        {"a": Q(10, quota=-1, weight=0), "b": Q(10, quota=4)},
+        {"a": 6, "b": 4},
+        id="an unlimited quota of weight 0 comes after the others",
+    ),
+    pytest.param(
+        9,
+        {"a": Q(9, quota=-1, weight=0), "b": Q(9, quota=-1, weight=0), "c": Q(3, quota=-1)},
+        {"a": 3, "b": 3, "c": 3},
+        id="unlimited quotas of weight 0 are alike",
+    ),
+    pytest.param(
+        12,
+        {"p": Q(limit=6), "a": Q(9, under="p", quota=-1), "b": Q(9, under="p", quota=3), "o": Q(9)},
+        {"p": 6, "a": 4, "b": 2, "o": 6},
+        id="what the parent has is its share",
+    ),
 ]
 
 LIMITS = [
@@ -224,13 +310,13 @@ NESTED = [
     pytest.param(
         10,
         {"p": Q(limit=3), "a": Q(5, under="p", quota=5), "b": Q(5, under="p")},
-        {"p": 3, "a": 5, "b": 0},
-        id="a child's guarantee is kept beyond the parent's share",
+        {"p": 3, "a": 3, "b": 0},
+        id="a child's guarantee is no more than the parent's share",
     ),
     pytest.param(
         10,
         {"p": Q(quota=4), "a": Q(4, under="p", quota=4), "b": Q(4, under="p", quota=4), "o": Q(10)},
-        {"p": 7, "a": 4, "b": 4, "o": 3},
+        {"p": 7, "a": 4, "b": 3, "o": 3},
         id="children that were promised more than the parent has",
     ),
     pytest.param(
@@ -272,14 +358,15 @@ NESTED = [
     pytest.param(
         10,
         {"p": Q(quota=-1), "a": Q(4, under="p", weight=0), "b": Q(9, under="p", quota=1), "o": Q(10)},
-        {"p": 13, "a": 0, "b": 9, "o": 0},
+        {"p": 10, "a": 0, "b": 9, "o": 0},
         id="an unlimited parent is due what its children ask for, also what they can't get",
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("capacity", "queues", "due"), [*GUARANTEES, *LIMITS, *WEIGHTS, *LEFTOVERS, *PRIORITIES, *NESTED]
+    ("capacity", "queues", "due"),
+    [*GUARANTEES, *UNLIMITED_QUOTAS, *LIMITS, *WEIGHTS, *LEFTOVERS, *PRIORITIES, *NESTED],
 )
 def test_shares(capacity, queues, due):
     """Worked by hand from SPEC §7."""
@@ -336,8 +423,13 @@ def ended(amount: int) -> int:
     return UNLIMITED if amount < 0 else amount
 
 
-def guaranteed(queues: dict[str, Q], name: str) -> int:
-    return min(ended(queues[name].quota), wanted(queues, name))
+def quota_of(queue: Q, has: int) -> int:
+    """The quota of a queue whose parent has so much."""
+    return has if queue.quota < 0 else queue.quota
+
+
+def guaranteed(queues: dict[str, Q], name: str, has: int) -> int:
+    return min(quota_of(queues[name], has), wanted(queues, name))
 
 
 def families(capacity: int, queues: dict[str, Q], due: dict[str, int]) -> list[tuple[int, list[str]]]:
@@ -349,42 +441,49 @@ def families(capacity: int, queues: dict[str, Q], due: dict[str, int]) -> list[t
 
 
 @given(st.integers(0, 60), trees())
-def test_no_more_is_given_than_there_is(capacity, queues):
-    """At every level at most what there is or was promised; to each at least its guarantee, at most what it can use."""
+def test_siblings_are_due_no_more_than_their_parent(capacity, queues):
+    """At every level no more than there is; to each at least its guarantee where there is enough for all guarantees."""
     due = shares(capacity, queues)
-    for there, siblings in families(capacity, queues, due):
-        promised = sum(guaranteed(queues, name) for name in siblings)
-        assert sum(due[name] for name in siblings) <= max(there, promised)
-    for name in queues:
-        assert guaranteed(queues, name) <= due[name] <= wanted(queues, name)
+    for has, siblings in families(capacity, queues, due):
+        promised = {name: guaranteed(queues, name, has) for name in siblings}
+        assert sum(due[name] for name in siblings) <= has
+        for name in siblings:
+            assert due[name] <= wanted(queues, name)
+            assert due[name] >= promised[name] if sum(promised.values()) <= has else due[name] <= promised[name]
 
 
 @given(st.integers(0, 60), trees())
 def test_nothing_stays_that_somebody_could_use(capacity, queues):
     """While a queue with weight could use more, its family has used up all; and a lower priority got nothing extra."""
     due = shares(capacity, queues)
-    for there, siblings in families(capacity, queues, due):
+    for has, siblings in families(capacity, queues, due):
         hungry = [name for name in siblings if due[name] < wanted(queues, name) and Fraction(queues[name].weight)]
         if hungry:
-            assert sum(due[name] for name in siblings) >= there
+            assert sum(due[name] for name in siblings) == has
             highest = max(queues[name].priority for name in hungry)
             for name in siblings:
-                assert queues[name].priority >= highest or due[name] == guaranteed(queues, name)
+                assert queues[name].priority >= highest or due[name] <= guaranteed(queues, name, has)
 
 
 @given(st.integers(0, 60), trees())
-def test_the_rest_is_level(capacity, queues):
-    """Among equals in priority who can use more nobody is a whole unit above or below another, per weight."""
+def test_what_is_divided_is_level(capacity, queues):
+    """Of those that could use more, none is a whole unit above or below another per weight: of the guarantees where
+    there is not enough for all of them, else of the rest among equals in priority.
+    """
     due = shares(capacity, queues)
-    for _, siblings in families(capacity, queues, due):
-        for priority in {queues[name].priority for name in siblings}:
-            level = []
-            for name in siblings:
-                weight = Fraction(queues[name].weight)
-                if weight and queues[name].priority == priority and due[name] < wanted(queues, name):
-                    extra = due[name] - guaranteed(queues, name)
-                    level.append(((extra - 1) / weight, (extra + 1) / weight))
-            assert not level or max(low for low, _ in level) < min(high for _, high in level)
+    for has, siblings in families(capacity, queues, due):
+        promised = {name: guaranteed(queues, name, has) for name in siblings}
+        cut = sum(promised.values()) > has
+        levels: dict[int, list[tuple[Fraction, Fraction]]] = {}
+        for name in siblings:
+            queue = queues[name]
+            weight = Fraction(queue.weight)
+            claim = (has * weight if queue.quota < 0 else Fraction(queue.quota)) if cut else weight
+            if claim and due[name] < (promised[name] if cut else wanted(queues, name)):
+                extra = due[name] - (0 if cut else promised[name])
+                levels.setdefault(0 if cut else queue.priority, []).append(((extra - 1) / claim, (extra + 1) / claim))
+        for level in levels.values():
+            assert max(low for low, _ in level) < min(high for _, high in level)
 
 
 @given(st.integers(0, 60), trees(), st.randoms(use_true_random=False))
@@ -398,41 +497,75 @@ def test_order_means_nothing(capacity, queues, random):
     assert shares(capacity, ordered) == shares(capacity, queues)
 
 
-def slowly(rest: Fraction, hungry: dict[str, Q], need: dict[str, int]) -> dict[str, int]:
-    """The rule as it is said: whoever needs no more than his share of the rest gets his need and leaves."""
-    given_: dict[str, int] = {}
-    left = dict(hungry)
-    while left:
-        total = sum(Fraction(queue.weight) for queue in left.values())
-        content = [name for name, queue in left.items() if need[name] <= rest * Fraction(queue.weight) / total]
-        if not content:
-            break
-        name = content[0]
-        given_[name] = need[name]
-        rest -= need[name]
-        del left[name]
-    if left:
-        total = sum(Fraction(queue.weight) for queue in left.values())
-        exact = {name: rest * Fraction(queue.weight) / total for name, queue in left.items()}
-        given_ |= {name: int(amount) for name, amount in exact.items()}
-        single = rest - sum(given_[name] for name in left)
-        by_remainder = sorted(left, key=lambda name: (given_[name] - exact[name], left[name].born, name))
-        for name in by_remainder[: int(single)]:
-            given_[name] += 1
-    return given_
+@given(st.integers(0, 60), trees(), st.permutations([f"q{number}" for number in range(9)]))
+def test_names_mean_nothing_where_ages_differ(capacity, queues, names):
+    """Where ages tell queues apart, names mean nothing."""
+    new = dict(zip([f"q{number}" for number in range(9)], names, strict=True)) | {"": ""}
+    renamed = {new[name]: queue._replace(under=new[queue.under], born=int(name[1:])) for name, queue in queues.items()}
+    aged = {name: queue._replace(born=int(name[1:])) for name, queue in queues.items()}
+    assert shares(capacity, renamed) == {new[name]: due for name, due in shares(capacity, aged).items()}
 
 
-@given(st.integers(0, 60), QUEUES)
-def test_siblings_as_the_rule_says(capacity, given_queues):
-    """Against the rule worked step by step, one priority after the other."""
+@given(st.integers(1, 60), st.integers(1, 5), trees())
+def test_the_unit_means_nothing(capacity, times, queues):
+    """In smaller units the share of a top queue is the same but for one unit of rounding."""
+    finer = {
+        name: queue._replace(
+            demand=queue.demand * times,
+            quota=queue.quota * times if queue.quota > 0 else queue.quota,
+            limit=queue.limit * times if queue.limit > 0 else queue.limit,
+        )
+        for name, queue in queues.items()
+    }
+    coarse, fine = shares(capacity, queues), shares(capacity * times, finer)
+    for name, queue in queues.items():
+        if not queue.under:
+            assert abs(coarse[name] - Fraction(fine[name], times)) < 1 + Fraction(1, times)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), trees())
+def test_where_there_is_more_no_queue_is_due_less(capacity, more, queues):
+    """But for the unit that may be left over elsewhere."""
+    before, after = shares(capacity, queues), shares(capacity + more, queues)
+    tops = [name for name, queue in queues.items() if not queue.under]
+    assert sum(before[name] for name in tops) <= sum(after[name] for name in tops)
+    for name in tops:
+        assert before[name] <= after[name] + 1
+
+
+@given(st.integers(0, 60), QUEUES, st.integers(0, 8), st.integers(1, 30))
+def test_asking_for_more_takes_nothing_that_others_are_due(capacity, given_queues, at, more):
+    """A queue that asks for more than its share already gets no more by asking for still more."""
     queues = {f"q{number}": queue for number, queue in enumerate(given_queues)}
-    due = {name: guaranteed(queues, name) for name in queues}
-    rest = capacity - sum(due.values())
-    for priority in (200, 100):
-        hungry = {name: queue for name, queue in queues.items() if queue.priority == priority and float(queue.weight)}
-        need = {name: wanted(queues, name) - due[name] for name in hungry}
-        more = slowly(Fraction(max(rest, 0)), hungry, need)
-        for name, amount in more.items():
-            due[name] += amount
-            rest -= amount
-    assert shares(capacity, queues) == due
+    name = f"q{at}"
+    before = shares(capacity, queues)
+    if name in queues and before[name] < wanted(queues, name):
+        asks = {**queues, name: queues[name]._replace(demand=queues[name].demand + more)}
+        # Where its guarantee is what it asked for, and there was no rest for it, more of that is guaranteed now.
+        quota = quota_of(queues[name], capacity)
+        if queues[name].demand >= min(quota, ended(queues[name].limit)):
+            assert shares(capacity, asks) == before
+        else:
+            assert shares(capacity, asks)[name] >= before[name]
+
+
+@given(st.integers(0, 60), trees())
+def test_shares_are_what_an_obvious_program_gives(capacity, queues):
+    """Against the oracle, which finds the level of each step by its definition."""
+    tree = oracle.Tree(
+        {
+            name: oracle.Queue(
+                name,
+                queue.under,
+                queue.priority,
+                queue.born,
+                (oracle.ENDLESS if queue.quota < 0 else queue.quota,) * EACH,
+                (oracle.ENDLESS if queue.limit < 0 else queue.limit,) * EACH,
+                (Fraction(queue.weight),) * EACH,
+            )
+            for name, queue in queues.items()
+        },
+        written=True,
+    )
+    found = tree.shares((capacity,) * EACH, {name: (queue.demand,) * EACH for name, queue in queues.items()})
+    assert shares(capacity, queues) == {name: found[name][0] for name in queues}

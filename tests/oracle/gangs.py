@@ -108,6 +108,8 @@ class Gang:
     grace: float
     problem: Problem
     was_core: frozenset[str]
+    keep: frozenset[str]
+    was_joined: frozenset[str]
     stale_since: dict[str, int]
     placed: list[Member]
     waiting: list[Member]
@@ -142,10 +144,24 @@ class Gang:
         """Whether the pods that exist are enough for the minimum."""
         return self.met([*self.placed, *self.waiting])
 
+    def joined(self, placed: Iterable[Member]) -> set[str]:
+        """The tree nodes that go only with their parents. What joins a semi-preemptible gang now, its quota decides."""
+        placed, found = list(placed), set[str]()
+        for parent in self.keep if self.preemptibility != "semi-preemptible" else ():
+            if self.met(placed, parent):
+                found.update(child for child in self.problem.children.get(parent, []) if self.met(placed, child))
+        found |= self.was_joined & {child for one in self.keep for child in self.problem.children.get(one, [])}
+        return {child for child in found if self.below(self.above(child), placed)}
+
+    def above(self, name: str) -> str:
+        """The parent of a tree node."""
+        return next(parent for parent, below in self.problem.children.items() if name in below)
+
     def core(self, placed: Iterable[Member], root: str = "") -> set[str]:
         """The pods that make up the minimum, by name (SPEC §6); of a tree node, what makes up its own."""
         placed = sorted(placed, key=lambda member: member.age)
         found: set[str] = set()
+        joined = self.joined(self.placed)
 
         def walk(name: str) -> None:
             below = self.problem.children.get(name, [])
@@ -155,7 +171,8 @@ class Gang:
                 return
             ranked = sorted(below, key=lambda child: (not self.met(placed, child), child not in self.was_core))
             usable = [child for child in ranked if self.met(placed, child) or child in self.was_core]
-            for child in usable[: self.problem.minimum[name]]:
+            chosen = usable[: self.problem.minimum[name]]
+            for child in [*chosen, *(child for child in below if child in joined and child not in chosen)]:
                 walk(child)
 
         walk(root)
@@ -187,6 +204,10 @@ class Gang:
                 open_rows += self.problem.children.get(name, [])
                 if not self.met([*left, *bound], name) and self.below(name, left):
                     wrong.append(f"{self.name} is left with a part of {name or 'its minimum'}")
+        for name in sorted(self.joined(self.placed)):
+            loses = any(member.name in going for member in self.below(name, self.placed))
+            if loses and not self.met([*left, *bound], name) and self.below(self.above(name), left):
+                wrong.append(f"{name} of {self.name} goes without what it has joined")
         return wrong
 
     def kind(self, going: Collection[str]) -> int:
@@ -305,6 +326,8 @@ def _gang(
         grace=seconds(spec.get("stalenessGracePeriod", "60s")),
         problem=problem,
         was_core=frozenset(one["name"] for one in rows if one.get("core")),
+        keep=_kept(group) & frozenset(problem.children),
+        was_joined=frozenset(one["name"] for one in rows if one.get("joined")),
         stale_since={one["name"]: nanoseconds(one["staleSince"]) for one in rows if one.get("staleSince")},
         placed=[],
         waiting=[],
@@ -319,6 +342,12 @@ def _gang(
     found.placed.sort(key=lambda member: member.age)
     found.waiting.sort(key=lambda member: member.age)
     return found
+
+
+def _kept(group: Document) -> frozenset[str]:
+    """The roots ("") and branches that keep their children."""
+    written = group["metadata"].get("annotations", {}).get("muster.dev/keep", "")
+    return frozenset("" if name.strip() == "." else name.strip() for name in written.split(",") if name.strip())
 
 
 def _count(gang: Gang, pod: Document, leaf: str, nodes: set[str]) -> None:

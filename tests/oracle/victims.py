@@ -125,11 +125,19 @@ class Cluster(Rights):
         if gang.grace < 0:
             return [f"{gang.name} is never stale"]
         wrong, open_rows, explained = [], [""], set()
+        joined = gang.joined(gang.placed)
         for name in open_rows:
             if gang.met(placed, name):
                 open_rows += gang.problem.children.get(name, [])
                 continue
-            mine = {member.name for member in gang.below(name, placed)}
+            top = name
+            if name in joined:
+                waits = gang.below(name, [one for one in gang.waiting if one not in placed])
+                while waits and top and (top in joined or not _stands_without(gang, top)):
+                    top = gang.above(top)
+                if not waits:
+                    continue
+            mine = {member.name for member in gang.below(top, placed)}
             if not mine & going:
                 continue
             explained |= mine
@@ -300,6 +308,17 @@ def of(documents: list[Document], now: int) -> Cluster | None:
             return None
     budgets = [_budget(one, gangs) for one in documents if one["kind"] == "PodDisruptionBudget"]
     return Cluster(documents, now, gangs, read_queues(documents, {gang.queue for gang in gangs.values()}), budgets)
+
+
+def _stands_without(gang: Gang, name: str) -> bool:
+    """Whether everything above a tree node keeps its minimum without it."""
+    gone = gang.below(name, gang.placed)
+    left = [member for member in gang.placed if member not in gone]
+    while name:
+        name = gang.above(name)
+        if not gang.met(left, name):
+            return False
+    return True
 
 
 def _budget(document: Document, gangs: dict[str, Gang]) -> tuple[frozenset[str], int]:

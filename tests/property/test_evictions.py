@@ -98,6 +98,7 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
     queues = draw(queue_trees())
     gangs: Objects = {}
     history: Objects = {}
+    keep: dict[str, str] = {}
     pods: list[Objects] = []
 
     def gang(name: str, spec: Objects, priorities: list[str], kinds: list[str]) -> None:
@@ -119,6 +120,12 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
             history[name]["stale"] = {draw(st.sampled_from(["", *leaves])): draw(st.sampled_from([-70, -10]))}
         if one_in(draw, 5):
             gangs[name]["topologyConstraint"] = {"topology": "dc", "requiredTopologyLevel": "rack"}
+        if "" not in leaves and gangs[name]["preemptibility"] != "semi-preemptible" and one_in(draw, 3):
+            # What joins a semi-preemptible gang its quota decides: the oracle does not know it.
+            branch = any("parent" in one for one in spec["subGroups"])
+            keep[name] = draw(st.sampled_from([".", "w", "., w"] if branch else ["."]))
+            if one_in(draw, 2):
+                history[name]["joined"] = [leaf for leaf in leaves if draw(st.booleans())]
         for leaf, minimum in leaves.items():
             size = draw(st.sampled_from([1, 1, 1, 2]))
             if waiting > 1 and one_in(draw, 4):
@@ -161,6 +168,7 @@ def crowds(draw: st.DrawFn, waiting: int = 1, most: int = 8) -> Objects:
         "queues": queues,
         "gangs": gangs,
         "history": history,
+        "keep": keep,
         "pods": pods,
         "budgets": budgets,
     }

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.kinds import POD_GROUP, read_object
-from muster.api.tree import Core, Tree, core, minimum_pods, normal_form, ready, satisfied
+from muster.api.tree import Core, Tree, core, joined, minimum_pods, normal_form, ready, satisfied
 from muster.api.validation import Context, Settings, validate
 
 MOST_NODES = 12
@@ -64,6 +64,7 @@ class Gang:
     by_name: frozenset[str] = frozenset()
     sets: list[tuple[list[str], Written]] = field(default_factory=list)
     everything_else: Written | None = None
+    keep: tuple[str, ...] = ()
 
     def document(self, listed: Sequence[str] = ()) -> dict[str, Any]:
         """The PodGroup as a user writes it, its SubGroups in the order `listed`."""
@@ -91,6 +92,7 @@ class Gang:
         annotations = {
             "example.com/note": "x",
             **({"kai.scheduler/topology": self.annotation} if self.annotation else {}),
+            **({"muster.dev/keep": ",".join(name or "." for name in self.keep)} if self.keep else {}),
         }
         metadata = {"name": "gang", "namespace": "default", "labels": {"a": "1", "b": "2"}, "annotations": annotations}
         return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
@@ -155,6 +157,14 @@ def gangs(draw: st.DrawFn) -> Gang:
                 gang.sets.append((draw(st.permutations(members)), draw(CONSTRAINTS)))
     named = sorted(gang.own.keys() - {""})
     gang.by_name = frozenset(draw(st.sets(st.sampled_from(named)))) if named else frozenset()
+    return gang
+
+
+@st.composite
+def keeping(draw: st.DrawFn) -> Gang:
+    """Gangs of which some roots and branches keep their children."""
+    gang = draw(shapes())
+    gang.keep = tuple(knot.name for knot in gang.root.below() if knot.children and draw(st.booleans()))
     return gang
 
 
@@ -239,6 +249,21 @@ def core_below(knot: Knot, placed: dict[str, int], succeeded: dict[str, int], wa
     found = {knot.name: 0}
     for child in members:
         found |= core_below(child, placed, succeeded, was_core)
+    return found
+
+
+def goes_only_with_its_parent(gang: Gang, placed: dict[str, int], done: dict[str, int], before: set[str]) -> set[str]:
+    """SPEC §8, keep: all: satisfied together, or joined before, while something of the parent is placed."""
+    found = set()
+    together = {leaf: placed[leaf] + done[leaf] for leaf in placed}
+    for parent in gang.root.below():
+        if parent.name in gang.keep and any(placed[leaf] for leaf in parent.leaves()):
+            whole = is_satisfied(parent, together)
+            found |= {
+                child.name
+                for child in parent.children
+                if child.name in before or (whole and is_satisfied(child, together))
+            }
     return found
 
 
@@ -338,6 +363,20 @@ def test_the_core_is_what_the_spec_says(gang: Gang, placed: Counts, succeeded: C
     assert by_name(tree, found.pods) == {knot.name: expected.get(knot.name, 0) for knot in gang.root.below()}
     short = max(0, gang.root.floor - sum(expected.values()) - sum(done.values()))
     assert found.floor_pods == min(short, sum(there.values()) - sum(expected.values()))
+
+
+@given(keeping(), FEW, FEW, WAS_CORE)
+def test_joined_is_what_the_spec_says(gang: Gang, placed: Counts, succeeded: Counts, before: set[str]) -> None:
+    """Per node; read back as what was joined, it gives itself; and what has joined in a core node is core."""
+    tree = tree_of(gang.document())
+    there, done = pods_by_leaf(gang, placed), pods_by_leaf(gang, succeeded)
+    counts = per_row(tree, there), per_row(tree, done)
+    found = joined(tree, *counts, [node.name in before for node in tree.nodes])
+    named = {node.name for node, now in zip(tree.nodes, found, strict=True) if now}
+    assert named == goes_only_with_its_parent(gang, there, done, before)
+    assert joined(tree, *counts, found) == found
+    nodes = core(tree, *counts, found, found).nodes
+    assert all(nodes[row] for row, now in enumerate(found) if now and nodes[tree.nodes[row].parent])
 
 
 @given(shapes(), COUNTS, FEW, WAS_CORE)

@@ -112,6 +112,7 @@ class Judge:
             ("pending", expected.pending, {name: row.pending for name, row in rows.items()}),
             ("met", expected.met, {name: row.satisfied for name, row in rows.items()}),
             ("core", expected.core, core),
+            ("joined", expected.joined, {name: row.joined for name, row in rows.items()}),
             ("stale", expected.stale, {name: row.stale_since_ns > 0 for name, row in rows.items()}),
             ("domain", expected.domain, {name: self._path(row.domain) for name, row in rows.items()}),
             ("preferredMet", expected.preferred_met, {name: row.preferred_met for name, row in rows.items()}),

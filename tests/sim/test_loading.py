@@ -66,7 +66,7 @@ def test_a_story_that_is_written_is_the_same_when_read(seed):
         (b"at: 3", b"at: 3e9", "3,000,000,000"),
         (b"claim: c", b"claim: c\nprocesses: 0", "Expected `int` >= 1 - at `$.processes`"),
         (b"claim: c", b"claim: c\nprocesses: 99", "99 processes"),
-        (b"claim: c", b"claim: c\nhistory: {h: {created: 1}}", "history of h, which"),
+        (b"claim: c", b"claim: c\nhistory: {h: {created: 1}}", "history or keep of h, which"),
         (b'{"0": 4.5}', b"{0: 4.5}", "not text"),
         (
             b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: behind}",

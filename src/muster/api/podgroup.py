@@ -18,6 +18,9 @@ IGNORED_FIELDS = {"parallelism": "parallelism", "completions": "completions", "b
 TOPOLOGY_ANNOTATION = "kai.scheduler/topology"
 # The grouper writes this on every PodGroup that it makes.
 GROUPER_ANNOTATION = "kai.scheduler/top-owner-metadata"
+# Roots (as `.`) and branches whose joined children go only with them: names, separated by commas.
+KEEP_ANNOTATION = "muster.dev/keep"
+KEEP_ROOT = "."
 # Where kept room stood before it stood in the status. Its owner can write it, so it means nothing now and is removed.
 KEPT_ROOM_ANNOTATION = "kai.scheduler/kept-room"
 # The most moved pods of one gang for which room is kept.
@@ -196,6 +199,13 @@ class SubGroupStatus(Model, frozen=True, kw_only=True):
     reason: Annotated[str, note("Why it waits, in one word.", maxLength=1024)] = ""
     message: Annotated[str, note("Why it waits, in one sentence.", maxLength=32768)] = ""
     stale_since: Annotated[Time | None, note("Since when it has been below its minimum by a loss.")] = None
+    joined: Annotated[
+        bool,
+        note("Whether it has been satisfied together with its siblings (keep: all): it goes only with its parent."),
+    ] = False
+    lost: Annotated[
+        bool, note("Whether it is joined, lacks pods by a loss, and none of them waits: no staleness clock runs.")
+    ] = False
 
 
 class ResourcesStatus(Model, frozen=True, kw_only=True):
@@ -216,7 +226,9 @@ class KeptRoom(Model, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class PodGroupStatus(Model, frozen=True, kw_only=True):
-    """What is. State that is read back after a restart: `core`, `staleSince`, `startTime`, `admittedQueue`, `kept`."""
+    """What is. State that is read back after a restart: `core`, `joined`, `lost`, `staleSince`, `startTime`,
+    `admittedQueue`, `kept`.
+    """
 
     phase: Annotated[str, note("The state in one word.", maxLength=64)] = ""
     conditions: Annotated[
@@ -250,6 +262,12 @@ class PodGroup(Model, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+def kept_names(group: PodGroup) -> list[str]:
+    """The names in the annotation `muster.dev/keep`, as written; the root's is `.`."""
+    written = group.metadata.annotations.get(KEEP_ANNOTATION)
+    return [] if written is None else [name.strip() for name in written.split(",")]
 
 
 def is_grouped(group: PodGroup) -> bool:

@@ -2,7 +2,7 @@
 
 Nodes stand in tree order: the root is row 0, every parent comes before its children, siblings keep the order of the
 spec. A gang without SubGroups is a root that is itself a leaf. All functions walk rows, never recurse, and are the only
-place where these words are defined.
+place where these words are defined, and where it is defined which children are joined.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from muster.api.documents import child_path
 from muster.api.once import once
-from muster.api.podgroup import TOPOLOGY_ANNOTATION, PodGroup, SubGroup, TopologyConstraint
+from muster.api.podgroup import KEEP_ROOT, TOPOLOGY_ANNOTATION, PodGroup, SubGroup, TopologyConstraint, kept_names
 
 NONE = -1
 
@@ -31,7 +31,10 @@ class Constraint(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A root, branch or leaf. `minimum` counts pods in a leaf, children elsewhere; `floor` counts pods below a root."""
+    """A root, branch or leaf. `minimum` counts pods in a leaf, children elsewhere; `floor` counts pods below a root.
+
+    `keep`: its joined children go only with it.
+    """
 
     name: str
     parent: int
@@ -40,6 +43,7 @@ class TreeNode(NamedTuple):
     floor: int
     constraint: Constraint | None
     path: str
+    keep: bool = False
 
 
 class Together(NamedTuple):
@@ -78,6 +82,11 @@ class Tree:
     def leaves_below(self, row: int) -> tuple[int, ...]:
         """The leaves of a node; of a leaf, itself."""
         return tuple(at for at in range(row, self.ends[row]) if not self.nodes[at].children)
+
+    @once
+    def keeps(self) -> bool:
+        """Whether some node of it keeps its joined children."""
+        return any(node.keep for node in self.nodes)
 
     @once
     def row_of(self) -> dict[str, int]:
@@ -139,7 +148,9 @@ def normal_form(group: PodGroup) -> Tree:
         root_minimum = len(children[0]) if spec.min_sub_group is None else spec.min_sub_group
     elif root_minimum is None:
         root_minimum = 1
-    nodes = [TreeNode("", NONE, tuple(children[0]), root_minimum or 0, floor, None, "spec")]
+    kept = set(kept_names(group))
+    keep = bool(children[0]) and KEEP_ROOT in kept
+    nodes = [TreeNode("", NONE, tuple(children[0]), root_minimum or 0, floor, None, "spec", keep)]
     for row, index in enumerate(order, start=1):
         subgroup = subgroups[index]
         if children[row]:
@@ -147,7 +158,9 @@ def normal_form(group: PodGroup) -> Tree:
         else:
             minimum = subgroup.min_member or 0
         parent = row_of[subgroup.parent or ""]
-        nodes.append(TreeNode(subgroup.name, parent, tuple(children[row]), minimum, 0, None, f"{field}[{index}]"))
+        keep = bool(children[row]) and subgroup.name in kept
+        path = f"{field}[{index}]"
+        nodes.append(TreeNode(subgroup.name, parent, tuple(children[row]), minimum, 0, None, path, keep))
     return constraints.on(nodes)
 
 
@@ -278,12 +291,40 @@ def minimum_pods(tree: Tree) -> list[int]:
     return fewest
 
 
-def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: Sequence[bool] | None = None) -> Core:
+def joined(
+    tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_joined: Sequence[bool] | None = None
+) -> list[bool]:
+    """Per row: whether it goes only with its parent (SPEC §8, `keep: all`); `was_joined[row]` tells which rows were.
+
+    The satisfied children of a node that keeps them join while the node has its minimum. They stay joined, succeeded or
+    broken, and all leave when no pod below the node is placed.
+    """
+    found = [False] * len(tree.nodes)
+    if not tree.keeps:
+        return found
+    met = satisfied(tree, [sum(counts) for counts in zip(placed, succeeded, strict=True)])
+    before = was_joined if was_joined is not None else found
+    left = list(placed)
+    for row in range(len(left) - 1, 0, -1):
+        left[tree.nodes[row].parent] += left[row]
+    for row, node in enumerate(tree.nodes[1:], start=1):
+        if tree.nodes[node.parent].keep and left[node.parent]:
+            found[row] = before[row] or (met[row] and met[node.parent])
+    return found
+
+
+def core(
+    tree: Tree,
+    placed: Sequence[int],
+    succeeded: Sequence[int],
+    was_core: Sequence[bool] | None = None,
+    joined: Sequence[bool] = (),
+) -> Core:
     """The nodes and pods that make up the minimum (SPEC §6); `was_core[row]` tells which rows were core before.
 
     At each root or branch: its minimum of satisfied children, those that were core first, then in the order of the
-    spec. A child that was core and lost pods keeps a place that no satisfied child takes. A succeeded pod has done its
-    part of a leaf's minimum, so fewer placed pods are needed for it.
+    spec; and all that are `joined`. A child that was core and lost pods keeps a place that no satisfied child takes. A
+    succeeded pod has done its part of a leaf's minimum, so fewer placed pods are needed for it.
     """
     met = satisfied(tree, [sum(counts) for counts in zip(placed, succeeded, strict=True)])
     before = was_core if was_core is not None else [False] * len(tree.nodes)
@@ -303,6 +344,8 @@ def core(tree: Tree, placed: Sequence[int], succeeded: Sequence[int], was_core: 
         ]
         for child in ranked[: node.minimum]:
             chosen[child] = True
+        for child in node.children if joined and node.keep else ():
+            chosen[child] = chosen[child] or joined[child]
     leaves = tree.leaves
     beyond = sum(placed[leaf] - pods[leaf] for leaf in leaves)
     missing = tree.nodes[0].floor - sum(pods[leaf] + succeeded[leaf] for leaf in leaves)
@@ -324,4 +367,5 @@ def minimum_in_words(tree: Tree) -> str:
 def count_in_words(node: TreeNode) -> str:
     """How many children of a root or branch are needed: `any 3 of 4`, or `all 2 required`."""
     total = len(node.children)
-    return f"any {node.minimum} of {total}" if node.minimum < total else f"all {total} required"
+    words = f"any {node.minimum} of {total}" if node.minimum < total else f"all {total} required"
+    return f"{words}, kept together" if node.keep and node.minimum < total else words

@@ -2,16 +2,17 @@
 
 The status of a PodGroup is where clocks are kept, and it waits for the gang's own writes: one without an answer may
 keep it as it is for long, and so may a server that does not take the status itself, or a watch that is slow to show it.
-A tree node that was whole meanwhile must not go at its next loss by a clock of before. What is known better than the
-status has it is kept here, and only until the status has it too.
+A tree node that was whole meanwhile must not go at its next loss by a clock of before, and children that have left
+because nothing of their gang was placed are not joined when it starts again. What is known better than the status has
+it is kept here, and only until the status has it too.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from muster.api.cluster import SUBGROUP_LABEL
 from muster.api.tree import NONE, satisfied
-from muster.plan.outcome import Plan
+from muster.plan.outcome import Plan, RowOutcome
 from muster.snapshot.arrays import Counts, Gang, Recorded
 from muster.snapshot.times import since_epoch_ns
 from muster.snapshot.world import Key, State, World
@@ -24,6 +25,12 @@ def keep_clocks(plan: Plan, world: World, unsure: Collection[Key], flying: Colle
     `flying` the gangs with any write on its way.
     """
     gangs = plan.snapshot.gangs
+    for one in (gangs[number] for number in plan.snapshot.were_joined):
+        # What left between two cycles, before any status could say so, has left.
+        pairs = zip(one.tree.nodes, one.was_joined or (), one.joined, strict=True)
+        left = {node.name for node, before, now in pairs if before and not now}
+        if left:
+            world.part(one.key, left | world.parted(one.key))
     keys = {*world.recorded, *(gangs[number].key for number in plan.snapshot.clocked)}
     moving = {*flying, *_moved(plan)} if keys else set[Key]()
     may_fail = frozenset(unsure)
@@ -33,8 +40,8 @@ def keep_clocks(plan: Plan, world: World, unsure: Collection[Key], flying: Colle
         if gang is None:
             world.record(key, {})
         elif gang.recorded:
-            running = [row.stale_since_ns for row in plan.outcomes[at].rows]
-            world.record(key, _known_better(gang, world, running, may_fail, is_told=key not in moving))
+            rows = plan.outcomes[at].rows
+            world.record(key, _known_better(gang, world, rows, may_fail, is_told=key not in moving))
 
 
 def end_clocks(plan: Plan, world: World, key: Key, unsure: Callable[[], Collection[Key]]) -> None:
@@ -80,11 +87,12 @@ def _moved(plan: Plan) -> set[Key]:
 
 
 def _known_better(
-    gang: Gang, world: World, running: list[int], may_fail: frozenset[Key], *, is_told: bool
+    gang: Gang, world: World, rows: Sequence[RowOutcome], may_fail: frozenset[Key], *, is_told: bool
 ) -> dict[str, Recorded]:
-    """Tree nodes, by name, of which the status has an older clock. `running` are the clocks of the cycle; a gang that
+    """Tree nodes, by name, of which the status has an older clock. `rows` have the clocks of the cycle; a gang that
     `is_told` how it stands has no write on its way.
     """
+    running, lost = [row.stale_since_ns for row in rows], [row.lost for row in rows]
     seen = list(gang.present)
     for leaf, here in gang.placed.items():
         seen[leaf] -= sum((gang.key[0], pod) in may_fail for pod in here.pods)
@@ -102,6 +110,9 @@ def _known_better(
             now = known._replace(satisfied=True, minimum=node.minimum, stale_since_ns=running[row])
         elif node.name in before and (running[row] or is_told):
             now = known._replace(stale_since_ns=running[row])
+        elif lost[row]:
+            # None of its pods waits any more: when one does, the clock begins from there.
+            now = known._replace(stale_since_ns=0, lost=True)
         else:
             now = known
         if with_parent or now.stale_since_ns // _S != since_epoch_ns(written.get(node.name)) // _S:

@@ -9,7 +9,7 @@ from muster.decisions.amounts import in_queue_units
 from muster.decisions.losses import eviction
 from muster.decisions.words import SHORT_OF_QUOTA, SHORT_OF_ROOM, Told, path_of, sentence, told
 from muster.plan.outcome import Code, Outcome, Plan, RowOutcome
-from muster.snapshot.arrays import Counts, Gang, Snapshot
+from muster.snapshot.arrays import Gang, Snapshot
 
 DRAIN = "drain"
 
@@ -137,9 +137,8 @@ def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
 
 def core_rows(gang: Gang, outcome: Outcome) -> tuple[bool, ...]:
     """Per row: whether it is part of what makes up the minimum after the cycle."""
-    nothing = Counts()
-    succeeded = [gang.counts.get(row, nothing).succeeded for row in range(len(gang.tree.nodes))]
-    return core(gang.tree, [row.placed for row in outcome.rows], succeeded, gang.was_core).nodes
+    joined = [row.joined for row in outcome.rows]
+    return core(gang.tree, [row.placed for row in outcome.rows], gang.succeeded_pods, gang.was_core, joined).nodes
 
 
 def domain_of(row: RowOutcome, snapshot: Snapshot) -> str:

@@ -1,7 +1,7 @@
 """What the status of a PodGroup says after a cycle (SPEC §2): per tree node, as conditions, and in one word.
 
-Core, staleSince, startTime, admittedQueue and kept are state that the next process reads back; everything else can be
-told again.
+Core, joined, lost, staleSince, startTime, admittedQueue and kept are state that the next process reads back; everything
+else can be told again.
 """
 
 from collections import Counter
@@ -161,6 +161,8 @@ def _rows(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> list[SubGroupStat
                 reason=said.reason.code if said else "",
                 message=sentence(said.reason, gang, snapshot, said.others) if said else "",
                 stale_since=time_of(row.stale_since_ns) if row.stale_since_ns else None,
+                joined=row.joined,
+                lost=row.lost,
             )
         )
     return found

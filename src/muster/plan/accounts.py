@@ -256,8 +256,8 @@ def core_counts(gang: Gang, ages: Mapping[int, Sequence[int]] | None = None) -> 
     rows = range(len(gang.tree.nodes))
     if ages is None:
         ages = {leaf: _ages(placed) for leaf, placed in gang.placed.items()}
-    succeeded = [gang.counts[row].succeeded if row in gang.counts else 0 for row in rows]
-    found = core(gang.tree, [len(ages.get(row, ())) for row in rows], succeeded, gang.was_core)
+    have = [len(ages.get(row, ())) for row in rows]
+    found = core(gang.tree, have, gang.succeeded_pods, gang.was_core, gang.joined)
     counts = {leaf: found.pods[leaf] for leaf in ages}
     if found.floor_pods:
         # The oldest of those that are left, wherever they are.
@@ -278,7 +278,8 @@ def minimum_of(gang: Gang, row: int) -> dict[int, int]:
         node = nodes[at]
         if not node.children:
             found[at] = max(0, node.minimum - (gang.counts[at].succeeded if at in gang.counts else 0))
-        open_rows += [child for child in node.children if gang.satisfied[child]][: node.minimum]
+        met = [child for child in node.children if gang.satisfied[child]][: node.minimum]
+        open_rows += {*met, *(child for child in node.children if gang.joined[child])} if node.keep else met
     return found
 
 

@@ -12,6 +12,7 @@ from muster.plan.attempt import Attempt, Engine
 from muster.plan.books import Ask, Books, State
 from muster.plan.budget import Budget
 from muster.plan.evictor import Wanted
+from muster.plan.joining import with_joined
 from muster.plan.layout import BINPACK
 from muster.plan.ledger import Taking
 from muster.plan.lone import Lone
@@ -32,7 +33,7 @@ from muster.plan.outcome import (
 from muster.plan.progress import Progress, counts_of, whole_again
 from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
 from muster.plan.reasons import reason_of, reason_of_issue
-from muster.plan.stale import Clock, clocks_of
+from muster.plan.stale import Clock, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
 from muster.snapshot.arrays import Key, Snapshot
@@ -57,7 +58,7 @@ class Policy:
 
 def schedule(snapshot: Snapshot, policy: Policy | None = None, memory: Memory | None = None) -> tuple[Plan, Memory]:
     """The plan for a snapshot. The same snapshot always gives the same plan."""
-    cycle = _Cycle(snapshot, policy or Policy(), memory or Memory())
+    cycle = _Cycle(with_joined(snapshot), policy or Policy(), memory or Memory())
     cycle.place()
     cycle.reap()
     return cycle.plan(), cycle.memory()
@@ -73,8 +74,9 @@ class _Cycle:
         self._allotment = Allotment(policy.steps_per_gang, policy.steps_per_cycle, self._memory.owed, snapshot.now_ns)
         self._line = Line((), self._books.accounts)
         self._lone = Lone(snapshot, self._books, policy.strategy)
-        # Clocks of what is below its minimum.
+        # Clocks of what is below its minimum, and joined rows that lack pods without one.
         self._clocks: dict[int, list[Clock]] = {}
+        self._lost: dict[int, list[int]] = {}
         self._said: dict[Key, Remembered] = {}
         self._idle: dict[Key, Waits] = {}
 
@@ -387,9 +389,11 @@ class _Cycle:
         """What of a gang is below its minimum by a loss, and goes when its time is up."""
         snapshot, books = self._snapshot, self._books
         gang, state = snapshot.gangs[number], books.states.get(number)
-        clocks = clocks_of(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
+        clocks, lost = lacking(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
         if clocks:
             self._clocks[number] = clocks
+        if lost:
+            self._lost[number] = lost
         invalid = any(issue.code == Code.INVALID for issue in gang.held)
         repaired = state is not None and state.nominated
         if Action.STALE in self._policy.actions and not invalid and not repaired and number not in books.gone:
@@ -408,8 +412,8 @@ class _Cycle:
         """Everything below a tree node whose time is up, if disruption budgets allow it."""
         gang, books = self._snapshot.gangs[number], self._books
         pods = [
-            Eviction(number, leaf, at, Action.STALE, row=clock.row)
-            for leaf in gang.tree.leaves_below(clock.row)
+            Eviction(number, leaf, at, Action.STALE, row=clock.goes)
+            for leaf in gang.tree.leaves_below(clock.goes)
             for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
         ]
         if not clock.due or not books.evictor.is_undisturbed(pods):
@@ -430,11 +434,11 @@ class _Cycle:
             lost.setdefault(one.gang, []).append(one)
 
         def untried(number: int) -> Outcome:
-            if number in lost or number in self._clocks:
+            if number in lost or number in self._clocks or number in self._lost:
                 return self._after_loss(number, None, lost.get(number, ()))
             return self._memory.settled.of(snapshot.gangs[number], snapshot)
 
-        for number in [number for number in tried if number in lost or number in self._clocks]:
+        for number in [one for one in tried if one in lost or one in self._clocks or one in self._lost]:
             tried[number] = self._after_loss(number, tried[number], lost.get(number, ()))
         outcomes = Outcomes(len(snapshot.gangs), tried, untried)
         queues = books.accounts.outcomes() if snapshot.queues.written else ()
@@ -455,6 +459,8 @@ class _Cycle:
         rows = list(tried.rows)
         for clock in self._clocks.get(number, ()):
             rows[clock.row] = rows[clock.row]._replace(stale_since_ns=clock.since_ns)
+        for row in self._lost.get(number, ()):
+            rows[row] = rows[row]._replace(lost=rows[row].joined)
         lost: dict[object, Reason] = {}
         for one in evictions:
             for_whom = "/".join(snapshot.gangs[one.beneficiary].key) if one.beneficiary != NONE else ""

@@ -41,6 +41,7 @@ class Leaving:
                 wrong += self._firm(gang, gone)
             if len(gone) < sum(len(placed.nodes) for placed in gang.placed.values()):
                 wrong += self._halved(gang, gone)
+                wrong += self._parted(gang, spots, gone)
         if not self._disruptions:
             return wrong
         drawn = Counter(guard for one in evictions for guard in self._guards(one))
@@ -64,10 +65,14 @@ class Leaving:
                 for at in range(len(gang.placed[leaf].nodes) if leaf in gang.placed else 0)
             }
             around, met = gang.tree.nodes[row].parent, satisfied(gang.tree, after[number])
-            if spots != every or met[row]:
+            if spots != every or (met[row] and not _waits_for_joined(gang, row, met)):
                 wrong.append(f"{gang.key[1]} is healthy, or does not go whole")
+            stays = list(after[number])
+            for leaf, _ in spots:
+                stays[leaf] -= 1
+            left = satisfied(gang.tree, stays)
             while around != NONE:
-                if not met[around]:
+                if not left[around]:
                     wrong.append(f"a part of {gang.key[1]} goes, and all of it lacks its minimum")
                 around = gang.tree.nodes[around].parent
         return wrong
@@ -101,6 +106,29 @@ class Leaving:
                 met[row] = met[row] and met[gang.tree.nodes[row].parent]
         pairs = zip(met, satisfied(gang.tree, after), placed, strict=True)
         return [f"{gang.key[1]} is left with half of a minimum" for was, now, left in pairs if was and not now and left]
+
+    def _parted(self, gang: Gang, going: set[tuple[int, int]], gone: set[tuple[int, int]]) -> list[str]:
+        """A joined child that is broken by what is `going`, or was broken before, has left with all of its parent."""
+        tree = gang.tree
+        if not tree.keeps:
+            return []
+        placed, present, losing = _placed(gang), list(gang.present), set[int]()
+        for leaf, _ in gone:
+            placed[leaf] -= 1
+            present[leaf] -= 1
+        for leaf, _ in going:
+            row = leaf
+            while row != NONE:
+                losing.add(row)
+                row = tree.nodes[row].parent
+        for row in range(len(placed) - 1, 0, -1):
+            placed[tree.nodes[row].parent] += placed[row]
+        met = satisfied(tree, present)
+        return [
+            f"{tree.nodes[row].name} of {gang.key[1]} goes without what it has joined"
+            for row in sorted(losing)
+            if row and gang.joined[row] and not met[row] and placed[tree.nodes[row].parent]
+        ]
 
     def enter(self, evictions: Sequence[Eviction]) -> None:
         """They have left."""
@@ -249,6 +277,14 @@ class Charged:
         return self._cost(Counter(firm))
 
 
+def _waits_for_joined(gang: Gang, row: int, met: Sequence[bool]) -> bool:
+    """Whether a joined child below a tree node lacks its minimum while a pod of it waits."""
+    return any(
+        gang.joined[at] and not met[at] and any(gang.pending[leaf] for leaf in gang.tree.leaves_below(at))
+        for at in range(row + 1, gang.tree.ends[row])
+    )
+
+
 def _placed(gang: Gang) -> list[int]:
     return [len(gang.placed[row].nodes) if row in gang.placed else 0 for row in range(len(gang.tree.nodes))]
 
@@ -265,7 +301,7 @@ def _core_pods(gang: Gang, pods: Mapping[int, Sequence[tuple[int, int]]]) -> dic
     """How many of the oldest pods of every leaf are core; the pods as (age, shape), oldest first."""
     have = [len(pods.get(row, ())) for row in range(len(gang.tree.nodes))]
     succeeded = [gang.counts[row].succeeded if row in gang.counts else 0 for row in range(len(have))]
-    found = core(gang.tree, have, succeeded, gang.was_core)
+    found = core(gang.tree, have, succeeded, gang.was_core, gang.joined)
     kept = {leaf: found.pods[leaf] for leaf in gang.tree.leaves}
     further = [(age, leaf) for leaf, found_here in pods.items() for age, _ in found_here[kept[leaf] :]]
     for _, leaf in sorted(further)[: found.floor_pods]:

@@ -187,6 +187,9 @@ class RowOutcome(NamedTuple):
     preferred_met: bool | None
     # Since when it has been below its minimum by a loss; 0 when it is not.
     stale_since_ns: int = 0
+    # It goes only with its parent; and whether it lacks pods by a loss while no clock runs.
+    joined: bool = False
+    lost: bool = False
 
 
 @dataclass(frozen=True, eq=False)

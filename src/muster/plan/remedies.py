@@ -16,7 +16,7 @@ from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Exhausted, Proof
 from muster.plan.tally import gang_after
 from muster.plan.units import without
-from muster.snapshot.arrays import NOBODY, Counts, Gang, Hold, Snapshot
+from muster.snapshot.arrays import Gang, Hold, Snapshot
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
 
@@ -283,9 +283,8 @@ class _Trial:
             if number == self._number or firm or not gang.placed or self._turn(number, surplus=True) < turn:
                 continue
             rows = range(len(gang.tree.nodes))
-            placed = [len(gang.placed.get(row, NOBODY).nodes) for row in rows]
-            succeeded = [gang.counts.get(row, Counts()).succeeded for row in rows]
-            needed = core(gang.tree, placed, succeeded, gang.was_core)
+            placed = gang.placed_pods
+            needed = core(gang.tree, placed, gang.succeeded_pods, gang.was_core, gang.joined)
             if needed.floor_pods:
                 continue
             for row in reversed(rows):

@@ -1,49 +1,98 @@
-"""Staleness (SPEC §8): gangs, or children, that lost what their minimum needs and did not get it back in time."""
+"""Staleness (SPEC §8): gangs, or children, that lost what their minimum needs and did not get it back in time.
+
+A joined child that lost pods has a clock while one of its pods waits, and takes its parent with it.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from muster.api.tree import Tree, satisfied
+from muster.api.tree import NONE, Tree, satisfied
 from muster.snapshot.arrays import Counts, Gang, Recorded
 
 
 class Clock(NamedTuple):
-    """A tree node that is below its minimum by a loss; `since_ns` is when the clock started, `due` whether it is up."""
+    """A tree node that is below its minimum by a loss; `since_ns` is when the clock started, `due` whether it is up.
+
+    `goes` is the tree node that is evicted with it then: itself, or what a joined child is kept together with.
+    """
 
     row: int
     since_ns: int
     due: bool
+    goes: int
 
 
-def clocks_of(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None) -> list[Clock]:
-    """From the root down: an unsatisfied root, or every unsatisfied child with placed pods whose parent is satisfied.
+class Lacking(NamedTuple):
+    """The clocks of a gang, and the joined rows that lack pods by a loss without a clock: none of their pods waits."""
+
+    clocks: list[Clock]
+    lost: list[int]
+
+
+def lacking(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None) -> Lacking:
+    """From the root down: an unsatisfied root, every unsatisfied child with placed pods whose parent is satisfied, and
+    every unsatisfied joined child.
 
     `present` are placed and succeeded pods per leaf after the cycle. While a missing member terminates the clock stands
     still: the time since `last_ns`, the cycle before, does not count; when nobody knows it, none of it does. A child
     goes when those above it have their minimums, and their floor, without it and without what this cycle brings, which
-    may not come.
+    may not come; a joined child goes with the nearest tree node of which this is true.
     """
     tree, met, lost = gang.tree, satisfied(gang.tree, present), _lost(gang, present)
     stays = list(gang.present)
-    found, open_rows = list[Clock](), [0]
+    found, quiet, open_rows = list[Clock](), list[int](), [0]
     while open_rows:
         row = open_rows.pop()
         if met[row]:
             open_rows.extend(reversed(tree.nodes[row].children))
-        elif lost[row] and _has_placed(gang, row):
+        elif gang.joined[row] and not _waits(gang, row, present):
+            if lost[row]:
+                quiet.append(row)
+        elif lost[row] and (gang.joined[row] or _has_placed(gang, row)):
             known = gang.recorded[row] if gang.recorded else None
             # Whoever wrote it down may have had another clock: what is yet to come has begun now.
             since = min(known.stale_since_ns, now_ns) if known is not None and known.stale_since_ns else now_ns
             waits = any(gang.counts.get(leaf, Counts()).terminating for leaf in tree.leaves_below(row))
             if waits:
                 since = now_ns if last_ns is None else min(now_ns, since + max(0, now_ns - last_ns))
-            due = not waits and 0 <= gang.grace_ns <= now_ns - since
-            if due and row > 0:
-                left = _without(gang, row, stays)
-                due = _is_whole_above(tree, row, left)
+            due, goes = not waits and 0 <= gang.grace_ns <= now_ns - since, row
+            if due and gang.joined[row]:
+                goes = _kept_with(gang, row, stays)
+            if due and goes > 0:
+                left = _without(gang, goes, stays)
+                due = _is_whole_above(tree, goes, left)
                 stays = left if due else stays
-            found.append(Clock(row, since, due))
+            found.append(Clock(row, since, due, goes))
+    return Lacking(_outermost(tree, found), quiet)
+
+
+def _kept_with(gang: Gang, row: int, present: Sequence[int]) -> int:
+    """The nearest tree node around a joined child that is not joined, and without which those above it stay whole."""
+    tree = gang.tree
+    while row > 0 and (gang.joined[row] or not _is_whole_above(tree, row, _without(gang, row, present))):
+        row = tree.nodes[row].parent
+    return row
+
+
+def _outermost(tree: Tree, clocks: Sequence[Clock]) -> list[Clock]:
+    """Of several that are due and would take the same pods, only the first of the outermost tree node takes them."""
+    found, taken = list[Clock](), set[int]()
+    due = {clock.goes for clock in clocks if clock.due}
+    for clock in clocks:
+        above = tree.nodes[clock.goes].parent
+        while above not in due and above != NONE:
+            above = tree.nodes[above].parent
+        alone = above == NONE and clock.goes not in taken
+        found.append(clock._replace(due=clock.due and alone))
+        if clock.due:
+            taken.add(clock.goes)
     return found
+
+
+def _waits(gang: Gang, row: int, present: Sequence[int]) -> bool:
+    """Whether a pod below a tree node waits, and is not placed by this cycle."""
+    leaves = gang.tree.leaves_below(row)
+    return any(gang.pending[leaf] > max(0, present[leaf] - gang.present[leaf]) for leaf in leaves)
 
 
 def _without(gang: Gang, row: int, present: Sequence[int]) -> list[int]:
@@ -84,7 +133,7 @@ def _lost(gang: Gang, present: Sequence[int]) -> list[bool]:
         if known is None:
             # A new child that has pods already: half of it was placed, which is a loss too.
             found.append(True)
-        elif under[row]:
+        elif under[row] or (known.lost and gang.joined[row]):
             found.append(True)
         elif known.satisfied:
             found.append(not before[row])

@@ -56,14 +56,18 @@ def rows_of(progress: Progress, unknown_wishes: frozenset[int]) -> tuple[RowOutc
         placed[leaf] = progress.present[leaf] - counts.succeeded
         pending[leaf] = gang.pending[leaf] + counts.gated - (progress.present[leaf] - gang.present[leaf])
         total[leaf] = counts.total
+    joined_rows = gang.joined_with(placed) if gang.tree.keeps else ()
     for row in range(len(nodes) - 1, 0, -1):
         for column in (placed, pending, total):
             column[nodes[row].parent] += column[row]
     domains, wishes = _domains(progress, unknown_wishes, placed)
-    return tuple(
+    found = [
         RowOutcome(met[row], placed[row], pending[row], total[row], domains.get(row), wishes.get(row))
         for row in range(len(nodes))
-    )
+    ]
+    if gang.tree.keeps:
+        found = [row._replace(joined=now) for row, now in zip(found, joined_rows, strict=True)]
+    return tuple(found)
 
 
 def _domains(

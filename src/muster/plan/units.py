@@ -262,15 +262,19 @@ def units_of(number: int, gang: Gang) -> Iterator[Unit]:
     # Single pods the newest first, wherever they are; children as they stand, the last in the spec first.
     found.sort(key=lambda unit: (unit.kind, -_age_of(gang, unit) if unit.kind < UnitKind.SURPLUS_CHILD else 0))
     yield from found
-    if not semi and gang.minimum_pods[0] > 0:
+    if not semi and (gang.minimum_pods[0] > 0 or any(gang.joined)):
         yield Unit(number, UnitKind.WHOLE_GANG, 0, every)
 
 
 def _surplus(number: int, gang: Gang, semi: bool) -> Iterator[Unit]:
-    """Everything of a satisfied gang that its minimum does not need, the last in the spec first."""
-    tree, met = gang.tree, gang.satisfied
+    """Everything of a satisfied gang that its minimum does not need, the last in the spec first.
+
+    A joined child goes only with its parent: whatever is broken around it goes in one piece, and a parent that needs
+    none of its children can go with those that joined.
+    """
+    tree, met, joined = gang.tree, gang.satisfied, gang.joined
     kept = core_counts(gang) if semi else {}
-    core_rows = core(tree, _placed(gang), _succeeded(gang), gang.was_core).nodes if semi else ()
+    core_rows = core(tree, gang.placed_pods, gang.succeeded_pods, gang.was_core, joined).nodes if semi else ()
     # Children that are satisfied beyond what a tree node needs.
     extra = [-node.minimum for node in tree.nodes]
     for row, node in enumerate(tree.nodes):
@@ -285,13 +289,19 @@ def _surplus(number: int, gang: Gang, semi: bool) -> Iterator[Unit]:
         below = [(leaf, at) for leaf in tree.leaves_below(row) for at in range(len(_pods(gang, leaf).nodes))]
         if not around or not below:
             continue
+        if not met[row] and any(joined[row : tree.ends[row]]):
+            if not joined[row]:
+                yield Unit(number, UnitKind.LEFTOVER, row, tuple(below))
+            continue
         if not met[row]:
             yield from (Unit(number, UnitKind.LEFTOVER, leaf, ((leaf, at),)) for leaf, at in reversed(below))
             continue
         if not node.children and gang.present[row] > node.minimum:
             places = range(len(below) - 1, kept.get(row, 0) - 1, -1)
             yield from (Unit(number, UnitKind.SURPLUS_POD, row, ((row, at),)) for at in places)
-        if row and not (semi and core_rows[row]) and extra[node.parent] > 0 and node.minimum > 0:
+        if not row or joined[row] or (semi and core_rows[row]):
+            continue
+        if extra[node.parent] > 0 if node.minimum > 0 else any(joined[child] for child in node.children):
             yield Unit(number, UnitKind.SURPLUS_CHILD, row, tuple(below))
 
 
@@ -305,20 +315,12 @@ def _pods(gang: Gang, leaf: int) -> Placed:
     return gang.placed.get(leaf, Placed((), (), ()))
 
 
-def _placed(gang: Gang) -> list[int]:
-    return [len(_pods(gang, row).nodes) for row in range(len(gang.tree.nodes))]
-
-
-def _succeeded(gang: Gang) -> list[int]:
-    return [gang.counts[row].succeeded if row in gang.counts else 0 for row in range(len(gang.tree.nodes))]
-
-
 def stands(gang: Gang, gone: Collection[Spot], whole: Collection[int]) -> bool:
     """Whether every tree node that was satisfied stays so without these pods, or goes whole (SPEC §11.5).
 
     `whole` are the tree nodes that are meant to go, with everything below: only they may be emptied.
     """
-    present, left = list(gang.present), _placed(gang)
+    present, left = list(gang.present), list(gang.placed_pods)
     for leaf, _ in gone:
         present[leaf] -= 1
         left[leaf] -= 1

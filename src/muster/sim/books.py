@@ -5,16 +5,17 @@ It is kept from the changes of the store alone, one object at a time.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from muster.api.tree import NONE, core, satisfied
+from muster.api.tree import NONE, core, joined, satisfied
 from muster.embedded.store import DELETED, Change, Store
 from muster.sim import facts
 from muster.sim.facts import (
     FIRM,
     PLACED,
     PREEMPTIBLE,
+    SEMI,
     SUCCEEDED,
     Amounts,
     Document,
@@ -284,6 +285,19 @@ class Books:
         amount = -1 if stated is None else stated.get(field, -1 if field == "limit" else 0)
         return None if amount < 0 else int(Fraction(str(amount)) * _UNITS[charge])
 
+    def joined(self, group: Group, placed: Sequence[int], moment: float | None = None) -> list[bool]:
+        """Per row: whether it goes only with its parent, with so many placed pods: as the status has it, and what is
+        satisfied now. What joins a semi-preemptible gang its quota decides, and its status tells.
+        """
+        tree, rows = group.tree, group.status.get("subGroups") or ()
+        assert tree is not None
+        named = {one.get("name", "") for one in rows if one.get("joined")}
+        was = [node.name in named for node in tree.nodes]
+        found = joined(tree, placed, self.succeeded(group, moment), was)
+        if preemptibility_of(group, self.priority(group, moment)) == SEMI:
+            return [now and before for now, before in zip(found, was, strict=True)]
+        return found
+
     def core(self, group: Group, placed: Mapping[int, list[Member]], moment: float | None = None) -> set[str]:
         """The pods, by uid, that make up the minimum of a gang, as its status knows its core."""
         tree = group.tree
@@ -292,7 +306,7 @@ class Books:
         named = {one.get("name", "") for one in rows if one.get("core")} if rows else set()
         was = [node.name in named for node in tree.nodes] if rows else None
         have = [len(placed.get(row, ())) for row in range(len(tree.nodes))]
-        found = core(tree, have, self.succeeded(group, moment), was)
+        found = core(tree, have, self.succeeded(group, moment), was, self.joined(group, have, moment))
         kept = {pod.uid for leaf, pods in placed.items() for pod in pods[: found.pods[leaf]]}
         further = sorted(
             (pod for leaf, pods in placed.items() for pod in pods[found.pods[leaf] :]), key=lambda pod: pod.age

@@ -313,6 +313,11 @@ class Evictions:
             met[row] = met[row] and (node.parent == NONE or met[node.parent])
             if met[row] and not after[row] and left[row]:
                 return f"and {node.name or 'it'} is left with {left[row]} pods, below its minimum"
+        losing = {group.leaf_of(placed[uid]) for uid in gone}
+        for row, is_joined in enumerate(self._books.joined(group, have, moment)):
+            loses = not losing.isdisjoint(tree.leaves_below(row))
+            if is_joined and loses and not after[row] and left[tree.nodes[row].parent]:
+                return f"and {tree.nodes[row].name} goes without what it has joined"
         return ""
 
     def _for_nobody(self, decision: Decision, loser: Key, moment: float) -> tuple[str, str] | None:

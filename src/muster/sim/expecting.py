@@ -319,6 +319,7 @@ def _rows(rows: dict[str, Document], expected: GangExpected) -> list[str]:
         ("pending", expected.pending, {name: row["pods"]["pending"] for name, row in rows.items()}),
         ("met", expected.met, {name: row["satisfied"] for name, row in rows.items()}),
         ("core", expected.core, {name: row["core"] for name, row in rows.items()}),
+        ("joined", expected.joined, {name: row.get("joined", False) for name, row in rows.items()}),
         ("stale", expected.stale, {name: "staleSince" in row for name, row in rows.items()}),
         ("domain", expected.domain, {name: row.get("domain", "") for name, row in rows.items()}),
         ("preferredMet", expected.preferred_met, {name: row.get("preferredMet") for name, row in rows.items()}),

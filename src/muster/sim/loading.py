@@ -72,9 +72,10 @@ def check(story: Story, name: str = "story") -> None:
     """What the types can't say. Raises BadScenario."""
     applied = [story, *(step.apply for step in story.steps), *(one.apply for one in story.happens)]
     for objects in applied:
-        strangers = sorted(set(objects.history) - set(objects.gangs))
+        strangers = sorted({*objects.history, *objects.keep} - set(objects.gangs))
         if strangers:
-            raise BadScenario(f"{name}: history of {', '.join(strangers)}, which are not among the gangs beside it")
+            which = f"history or keep of {', '.join(strangers)}"
+            raise BadScenario(f"{name}: {which}, which are not among the gangs beside it")
     vet_objects(story, f"{name}: ")
     vet_workloads(story.workloads, f"{name}: ")
     for number, step in enumerate(story.steps):

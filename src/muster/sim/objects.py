@@ -205,14 +205,16 @@ class History(Entry, frozen=True, kw_only=True):
     """What is known of a gang from before, in seconds of the story.
 
     When it was `created`, when its minimum was placed (`started`), since when it waits (`waits`); which subgroups are
-    `core` ("" is the root and always is); since when subgroups are `stale`. Rows that the status tells of were
-    satisfied, with the minimum of the spec, unless they are stale.
+    `core` ("" is the root and always is), `joined`, or `lost` pods and none waits; since when subgroups are `stale`.
+    Rows that the status tells of were satisfied, with the minimum of the spec, unless they are stale or lost.
     """
 
     created: Second | None = None
     started: Second | None = None
     waits: Second | None = None
     core: list[str] | None = None
+    joined: list[str] = []
+    lost: list[str] = []
     stale: dict[str, Second] = {}
 
     def onto(self, group: Document) -> Document:
@@ -226,12 +228,13 @@ class History(Entry, frozen=True, kw_only=True):
         if self.waits is not None:
             since = {"type": "Scheduled", "status": "False", "reason": "InsufficientResources"}
             status["conditions"] = [{**since, "lastTransitionTime": at(self.waits)}]
-        if self.core is not None or self.stale:
+        if self.core is not None or self.stale or self.joined:
             status["subGroups"] = [self._row(name, minimum) for name, minimum in minimums(group["spec"]).items()]
         return {**group, "metadata": metadata, **({"status": status} if status else {})}
 
     def _row(self, name: str, minimum: int) -> Document:
-        row = {"name": name, "satisfied": name not in self.stale, "minimum": minimum}
+        row = {"name": name, "satisfied": name not in {*self.stale, *self.lost}, "minimum": minimum}
+        row |= {word: True for word, names in (("joined", self.joined), ("lost", self.lost)) if name in names}
         row["core"] = not name or name in (self.core or [])
         if name in self.stale:
             row["staleSince"] = at(self.stale[name])
@@ -257,7 +260,8 @@ class Objects(Entry, frozen=True, kw_only=True):
     queues: dict[str, QueueEntry] = {}
     # Name, or namespace/name, and the spec of a PodGroup.
     gangs: dict[str, Document] = {}
-    # By the same names, and only of gangs that are written beside it.
+    # By the same names, and only of gangs that are written beside it: what their annotation muster.dev/keep says.
+    keep: dict[str, str] = {}
     history: dict[str, History] = {}
     pods: list[Pods] = []
     budgets: dict[str, Budget] = {}
@@ -274,7 +278,9 @@ class Objects(Entry, frozen=True, kw_only=True):
         found += [queue.manifest(name) for name, queue in self.queues.items()]
         for key, spec in self.gangs.items():
             namespace, _, name = key.rpartition("/")
-            metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+            metadata: Document = {"name": name, **({"namespace": namespace} if namespace else {})}
+            if key in self.keep:
+                metadata["annotations"] = {"muster.dev/keep": self.keep[key]}
             group = {"apiVersion": GROUP, "kind": "PodGroup", "metadata": metadata, "spec": spec}
             found.append(self.history.get(key, History()).onto(group))
         found += [document for pods in self.pods for document in pods.documents()]

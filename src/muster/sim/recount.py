@@ -29,7 +29,7 @@ def told_wrongly(group: Group, books: Books) -> Iterator[str]:
     every = _upwards(tree, counts)
     yield from _summary(group, every, met, conditions)
     yield from _rows(group, every, met)
-    yield from _core(group, counts)
+    yield from _core(group, counts, books)
     yield from _domains(group, books)
     yield from _resources(group, books)
 
@@ -134,13 +134,18 @@ def _rows(group: Group, every: Mapping[str, list[int]], met: list[bool]) -> Iter
                 yield f"{who}: {what} is {wanted}, and its status says {said}"
 
 
-def _core(group: Group, counts: Mapping[str, list[int]]) -> Iterator[str]:
-    """What the status calls core is what follows from it: it does not flip."""
+def _core(group: Group, counts: Mapping[str, list[int]], books: Books) -> Iterator[str]:
+    """What the status calls core or joined is what follows from it: it does not flip."""
     tree = group.tree
     assert tree is not None
     named = {one.get("name", "") for one in group.status.get("subGroups") or () if one.get("core")}
     was = [node.name in named for node in tree.nodes]
-    found = core(tree, counts["placed"], counts["succeeded"], was).nodes
+    joined = books.joined(group, counts["placed"])
+    told = {one.get("name", "") for one in group.status.get("subGroups") or () if one.get("joined")}
+    names = {node.name for node, now in zip(tree.nodes, joined, strict=True) if now}
+    if names != told:
+        yield f"joined are {sorted(names)}, and its status says {sorted(told)}"
+    found = core(tree, counts["placed"], counts["succeeded"], was, joined).nodes
     if list(found) != was:
         wanted = [node.name for node, is_core in zip(tree.nodes, found, strict=True) if is_core]
         yield f"its core is {wanted}, and its status says {sorted(named)}"

@@ -24,6 +24,7 @@ from muster.sim.facts import GANG, LEAVING, SKIP, WAITING, Group, Key, Member
 from muster.sim.judging import Judge
 from muster.sim.objects import BEGIN
 from muster.sim.recount import queues_told_wrongly, told_wrongly
+from muster.sim.staleness import taken_with
 from muster.sim.story import Story
 from muster.sim.trace import Violation
 
@@ -76,26 +77,45 @@ class _Rest:
         if tree is None or group.wrong or group.grace_s < 0:
             return
         met = satisfied(tree, books.present(group))
+        counts = [len(books.placed(group).get(row, ())) for row in range(len(tree.nodes))]
+        joined = books.joined(group, counts)
         open_rows = [0]
         while open_rows:
             row = open_rows.pop()
             if met[row]:
                 open_rows.extend(tree.nodes[row].children)
                 continue
-            leaves = tree.leaves_below(row)
+            top = row
+            if joined[row]:
+                if not self._waits(group, row):
+                    continue
+                top = taken_with(tree, row, joined, books.present(group), counts)
+            leaves = tree.leaves_below(top)
             placed = [pod for leaf in leaves for pod in books.placed(group).get(leaf, ())]
             leaving = [pod for pod in books.gang(group.key).values() if pod.state == LEAVING]
             if not placed or any(group.leaf_of(pod) in leaves for pod in leaving) or self._are_guarded(placed):
                 continue
-            if row > 0 and not satisfied(tree, _without(books.present(group), map(group.leaf_of, placed)))[0]:
+            if top > 0 and not satisfied(tree, _without(books.present(group), map(group.leaf_of, placed)))[0]:
                 # The floor of the gang counts on them.
                 continue
             since_s, is_loss = self._below_since(group, row)
+            since_s = max(since_s, self._waits_since_s(group, row)) if joined[row] else since_s
             late_s = self._now_s - max(since_s, self._story.lasts) - group.grace_s
             if is_loss and late_s > STALE_S and not self._has_what_it_had(group, row):
                 names = ", ".join(sorted(pod.key[1] for pod in placed))
                 who = tree.nodes[row].name or "it"
                 yield f"{who} is below its minimum since {since_s:.0f} s, {late_s:.0f} s over its grace, with {names}"
+
+    def _waits(self, group: Group, row: int, moment: float | None = None) -> bool:
+        """Whether a pod below a tree node waits: without one a joined child has no clock."""
+        assert group.tree is not None
+        pods, leaves = self._books.gang(group.key, moment).values(), group.tree.leaves_below(row)
+        return any(pod.state == WAITING and group.leaf_of(pod) in leaves for pod in pods)
+
+    def _waits_since_s(self, group: Group, row: int) -> float:
+        """Since when there is always one that waits."""
+        turns = self._books.turns(group.key, 0.0, self._now_s)
+        return next((moment for moment in turns if not self._waits(group, row, moment)), 0.0)
 
     def _below_since(self, group: Group, row: int) -> tuple[float, bool]:
         """Since when a tree node is below its minimum, and whether by a loss: a spec that asks for more is none."""

@@ -71,6 +71,7 @@ class GangExpected(Entry, frozen=True, kw_only=True):
     pending: dict[str, int] = {}
     met: dict[str, bool] = {}
     core: dict[str, bool] = {}
+    joined: dict[str, bool] = {}
     stale: dict[str, bool] = {}
     domain: dict[str, str] = {}
     preferred_met: dict[str, bool] = {}
@@ -150,7 +151,9 @@ def parse(data: bytes, name: str = "scenario") -> Scenario:
     if not header.steps:
         raise BadScenario(f"{name}: no steps")
     for objects in (header, *(step.apply for step in header.steps)):
-        strangers = set(objects.history) - set(objects.gangs)
+        strangers = {*objects.history, *objects.keep} - set(objects.gangs)
         if strangers:
-            raise BadScenario(f"{name}: history of {sorted(strangers)}, which are not among the gangs beside it")
+            raise BadScenario(
+                f"{name}: history or keep of {sorted(strangers)}, which are not among the gangs beside it"
+            )
     return msgspec.structs.replace(header, documents=[*header.documents, *(one.value for one in documents[1:])])

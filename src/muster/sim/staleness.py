@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from muster.api.tree import NONE, satisfied
+from muster.api.tree import NONE, Tree, satisfied
 from muster.sim.books import Books
-from muster.sim.facts import PLACED, SUCCEEDED, Group, Member
+from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Group, Member
 from muster.sim.sight import Sight
 
 # Times in a status are whole seconds.
@@ -37,13 +37,18 @@ class Staleness:
             comes = is_there(self._books, pod.node, look.at_s, look.lag_s)
             counts[group.leaf_of(pod)] += group.leaf_of(pod) != NONE and comes
         met = satisfied(tree, counts)
+        waiting = [pod for pod in self._books.gang(group.key, look.at_s).values() if pod.state == WAITING]
+        placed = [len(self._books.placed(group, look.at_s).get(row, ())) for row in range(len(tree.nodes))]
+        joined = self._books.joined(group, placed, look.at_s)
         found, open_rows = list[int](), [0]
         while open_rows:
             row = open_rows.pop()
             if met[row]:
                 open_rows.extend(tree.nodes[row].children)
+            elif joined[row] and not any(group.leaf_of(pod) in tree.leaves_below(row) for pod in waiting):
+                continue
             elif self._has_lasted(group, row, look) and self._is_loss(group, row, look):
-                found.append(row)
+                found.append(taken_with(tree, row, joined, counts, placed))
         return found
 
     def _has_lasted(self, group: Group, row: int, look: Look) -> bool:
@@ -120,6 +125,19 @@ class Staleness:
             ):
                 counts[leaf] += 1
         return counts
+
+
+def taken_with(tree: Tree, row: int, joined: Sequence[bool], present: Sequence[int], placed: Sequence[int]) -> int:
+    """The tree node that goes when this one is stale: of a joined child the nearest that is not, and can be spared."""
+    while row and joined[row]:
+        row = tree.nodes[row].parent
+        while row:
+            leaves = tree.leaves_below(row)
+            left = [have - placed[at] * (at in leaves) for at, have in enumerate(present)]
+            if satisfied(tree, left)[0]:
+                break
+            row = tree.nodes[row].parent
+    return row
 
 
 def is_there(books: Books, node: str, moment: float, late_s: float) -> bool:

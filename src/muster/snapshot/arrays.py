@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from muster.api.once import once
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE
-from muster.api.tree import NONE, Tree, minimum_pods, satisfied
+from muster.api.tree import NONE, Tree, joined, minimum_pods, satisfied
 from muster.snapshot.domains import Domains
 from muster.snapshot.queues import CHARGES, Queues
 from muster.snapshot.room import Amounts, Rows
@@ -137,6 +137,8 @@ class Recorded(NamedTuple):
     placed: int
     succeeded: int
     stale_since_ns: int = 0
+    # Whether it is joined and lacks pods by a loss, while no clock runs.
+    lost: bool = False
 
 
 class Issue(NamedTuple):
@@ -184,6 +186,8 @@ class Gang:
     nominated_since_ns: int = 0
     # Per row: whether it was core before, as the status tells; None when there is no status.
     was_core: tuple[bool, ...] | None = None
+    # Per row: whether it was joined, as the status tells; None when no row was.
+    was_joined: tuple[bool, ...] | None = None
     # Per row: what the status says of it, None for a row that it does not know; empty when there is no status.
     recorded: tuple[Recorded | None, ...] = ()
     # When its minimum was placed, as the status tells; 0 when nobody knows.
@@ -207,6 +211,11 @@ class Gang:
     def is_firm(self) -> bool:
         """Whether nothing of it may be evicted."""
         return self.preemptibility == NON_PREEMPTIBLE
+
+    @property
+    def is_semi(self) -> bool:
+        """Whether its surplus may be evicted, and its core not."""
+        return not self.is_preemptible and not self.is_firm
 
     @once
     def order(self) -> tuple[int, str, str]:
@@ -247,6 +256,32 @@ class Gang:
         for leaf, placed in self.placed.items():
             found[leaf] += len(placed.nodes)
         return tuple(found)
+
+    @once
+    def placed_pods(self) -> tuple[int, ...]:
+        """Per row: the placed pods of a leaf."""
+        return tuple(len(self.placed[row].nodes) if row in self.placed else 0 for row in range(len(self.tree.nodes)))
+
+    @once
+    def succeeded_pods(self) -> tuple[int, ...]:
+        """Per row: the succeeded pods of a leaf."""
+        return tuple(self.counts[row].succeeded if row in self.counts else 0 for row in range(len(self.tree.nodes)))
+
+    @once
+    def joined(self) -> tuple[bool, ...]:
+        """Per row: whether it goes only with its parent now."""
+        return tuple(self._joined(self.placed_pods, self.was_joined))
+
+    def joined_with(self, placed: Sequence[int]) -> list[bool]:
+        """The same when other pods are placed, at the end of a cycle."""
+        return self._joined(placed, self.joined)
+
+    def _joined(self, placed: Sequence[int], before: Sequence[bool] | None) -> list[bool]:
+        found = joined(self.tree, placed, self.succeeded_pods, before)
+        if self.is_semi and self.tree.keeps:
+            # Newcomers must fit the quota: `plan.joining` lets them join.
+            return [now and then for now, then in zip(found, before or [False] * len(found), strict=True)]
+        return found
 
     @once
     def pending(self) -> tuple[int, ...]:
@@ -399,6 +434,11 @@ class Snapshot:
     def clocked(self) -> tuple[int, ...]:
         """The gangs that a clock of staleness runs for."""
         return tuple(number for number, gang in enumerate(self.gangs) if gang.has_clock)
+
+    @once
+    def were_joined(self) -> tuple[int, ...]:
+        """The gangs of which children have joined before."""
+        return tuple(number for number, gang in enumerate(self.gangs) if gang.was_joined is not None)
 
     @once
     def keeping(self) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from muster.snapshot.apart import FREE, Apart
 from muster.snapshot.arrays import Gang, Issue, Repelled, Snapshot
 from muster.snapshot.asked import Asked
 from muster.snapshot.domains import Domains, domains_of
-from muster.snapshot.gangs import UNSUPPORTED, Checked, Surroundings, gang_of
+from muster.snapshot.gangs import UNSUPPORTED, Checked, Known, Surroundings, gang_of
 from muster.snapshot.guards import Guards
 from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
 from muster.snapshot.priorities import Ranks, values_of
@@ -184,16 +184,16 @@ class Builder:
     def _gang(self, key: Key, group: PodGroup, around: Surroundings) -> Gang:
         """A defect of ours costs one gang its place in the plan, and is told; never the others."""
         world = self._world
-        members, resting = world.members.get(key, {}).values(), world.resting.get(key, "")
-        better = world.recorded.get(key, {})
+        members = world.members.get(key, {}).values()
+        known = Known(world.resting.get(key, ""), world.recorded.get(key, {}), world.parted(key))
         try:
-            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, resting, better)
+            gang = gang_of(key, group, members, world.invalid.get(key, ""), around, known)
             # Asked of every gang in every cycle: found once, here.
             _ = gang.is_broken
         except Exception as defect:
             bare = PodGroup(metadata=Metadata(name=group.metadata.name, namespace=group.metadata.namespace))
             error = f"this is a {DEFECT}: {type(defect).__name__}: {defect}"
-            gang = gang_of(key, bare, (), error, around, resting)
+            gang = gang_of(key, bare, (), error, around, Known(known.resting))
         return gang
 
     def _use(self, queue: str, gangs: int) -> None:

@@ -1,6 +1,6 @@
 """A PodGroup and its pods become a Gang: one tree, holds by level number, pods by leaf, shape and what they do."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +33,21 @@ BIND_BACKOFF = "BindBackoff"
 WAITING_FOR_ROOM = "WaitingForRoom"
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
+
+
+class Known(NamedTuple):
+    """What is known of a gang beside its objects.
+
+    One that is `resting` failed to be bound; `better` are tree nodes, by name, of which more is known than the status
+    says, and `parted` those that are no longer joined.
+    """
+
+    resting: str = ""
+    better: Mapping[str, Recorded] = _NOTHING_BETTER
+    parted: Collection[str] = ()
+
+
+NOTHING_KNOWN = Known()
 
 
 class Checked(NamedTuple):
@@ -72,15 +87,12 @@ def gang_of(
     members: Iterable[PodFacts],
     error: str,
     around: Surroundings,
-    resting: str = "",
-    better: Mapping[str, Recorded] = _NOTHING_BETTER,
+    known: Known = NOTHING_KNOWN,
 ) -> Gang:
-    """The gang, with everything that keeps it from being tried. One that is `resting` failed to be bound; `better` are
-    tree nodes, by name, of which more is known than the status says.
-    """
+    """The gang, with everything that keeps it from being tried."""
     held: list[Issue] = [Issue(INVALID, 0, error)] if error else []
-    if resting:
-        held.append(Issue(BIND_BACKOFF, 0, resting))
+    if known.resting:
+        held.append(Issue(BIND_BACKOFF, 0, known.resting))
     notes: list[Issue] = []
     tree, wrong = _checked(key, group, around)
     if wrong and not held:
@@ -116,7 +128,8 @@ def gang_of(
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
-        recorded=_recorded(group, tree, better),
+        was_joined=_was_joined(group, tree, known.parted),
+        recorded=_recorded(group, tree, known.better),
         started_ns=since_epoch_ns(group.status.start_time),
         pending_since_ns=_pending_since(group, created_ns),
         preemption_delay_ns=max(0, _duration_ns(group.spec.preemption_delay, 0)),
@@ -156,13 +169,22 @@ def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:
     return tuple(node.name in named for node in tree.nodes)
 
 
+def _was_joined(group: PodGroup, tree: Tree, parted: Collection[str]) -> tuple[bool, ...] | None:
+    """Joined as the status has it: it is state. Only a child of a node that keeps its children can be joined."""
+    named = {one.name for one in group.status.sub_groups if one.joined} if tree.keeps else set[str]()
+    named.difference_update(parted)
+    if not named:
+        return None
+    return tuple(node.parent != NONE and tree.nodes[node.parent].keep and node.name in named for node in tree.nodes)
+
+
 def _recorded(group: PodGroup, tree: Tree, better: Mapping[str, Recorded]) -> tuple[Recorded | None, ...]:
     """Every tree node as the status has it, or would have it if it could be told."""
     if not group.status.sub_groups:
         return ()
     named = {
         one.name: Recorded(
-            one.satisfied, one.minimum, one.pods.placed, one.pods.succeeded, since_epoch_ns(one.stale_since)
+            one.satisfied, one.minimum, one.pods.placed, one.pods.succeeded, since_epoch_ns(one.stale_since), one.lost
         )
         for one in group.status.sub_groups
     }

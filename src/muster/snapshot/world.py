@@ -1,14 +1,14 @@
 """The mirror of watched objects. `apply` takes one event and keeps what depends on it; nothing is ever recounted."""
 
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup, SubGroupStatus
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.quantity import base_units, held_units
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue
@@ -116,6 +116,8 @@ class World:
         self.resting: dict[Key, str] = {}
         # Tree nodes, by gang and name, of which more is known than the gang's status says.
         self.recorded: dict[Key, Mapping[str, Recorded]] = {}
+        # Tree nodes, by gang and name, that are no longer joined, with the rows of a status that says that they are.
+        self._parted: dict[Key, tuple[Sequence[SubGroupStatus], frozenset[str]]] = {}
         # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
         self.left_alone: set[Key] = set()
         self.unread: set[Key] = set()
@@ -145,6 +147,7 @@ class World:
         for name in (*names, "namespaces", "hidden", "promised"):
             setattr(other, name, dict(getattr(self, name)))
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
+        other._parted = dict(self._parted)
         other.recorded, other.keeping, other.nominated = dict(self.recorded), set(self.keeping), set(self.nominated)
         other.left_alone, other.unread, other.ported = set(self.left_alone), set(self.unread), dict(self.ported)
         for key, facts in self.ported.items():
@@ -198,6 +201,17 @@ class World:
             _keep(self.recorded, gang, better, not better)
             self._changed.add(gang)
 
+    def part(self, gang: Key, names: Collection[str]) -> None:
+        """These tree nodes are no longer joined, as long as the gang's status stays as it is."""
+        if self.parted(gang) != names and gang in self.groups:
+            _keep(self._parted, gang, (self.groups[gang].status.sub_groups, frozenset(names)), not names)
+            self._changed.add(gang)
+
+    def parted(self, gang: Key) -> frozenset[str]:
+        """Tree nodes that are no longer joined, though the gang's status says that they are."""
+        rows, names = self._parted.get(gang, ((), frozenset[str]()))
+        return names if gang in self.groups and self.groups[gang].status.sub_groups == rows else frozenset()
+
     def leave_alone(self, pods: Iterable[Key]) -> None:
         """These pods, and no others, can't be evicted now."""
         alone = {pod for pod in pods if pod in self.pods}
@@ -230,6 +244,8 @@ class World:
                     self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
         _keep(self.groups, key, group, deleted)
         _keep(self.invalid, key, error, deleted or not error)
+        if key in self._parted and not self.parted(key):
+            del self._parted[key]
         self.keeping.discard(key)
         if not deleted and (group.status.kept or KEPT_ROOM_ANNOTATION in group.metadata.annotations):
             self.keeping.add(key)

@@ -382,6 +382,33 @@ FIELDS: list[Any] = [
 ]
 
 
+KEEP = 'metadata.annotations["muster.dev/keep"]'
+
+
+@pytest.mark.parametrize(
+    ("spec", "keep", "expected"),
+    [
+        pytest.param({"subGroups": BRANCH}, ".", [], id="the root"),
+        pytest.param({"subGroups": BRANCH}, " x , .", [], id="several"),
+        pytest.param({"subGroups": [A, *BRANCH]}, "a", [(E, KEEP, '"a" is a leaf', "name a branch")], id="a leaf"),
+        pytest.param({"minMember": 2}, ".", [(E, KEEP, "has no SubGroups", "remove")], id="a flat gang"),
+        pytest.param({"subGroups": BRANCH}, "X", [(E, KEEP, "no SubGroup is called", "mean x")], id="nearly a name"),
+        pytest.param({"subGroups": BRANCH}, "far", [(E, KEEP, "no SubGroup", "separated")], id="an unknown name"),
+        pytest.param({"subGroups": BRANCH}, "", [(E, KEEP, "a name is missing", "")], id="empty"),
+        pytest.param(
+            {"subGroups": BRANCH},
+            ",".join(f"n{number}" for number in range(40)),
+            [*[(E, KEEP, "no SubGroup", "")] * 25, (E, KEEP, "15 more", "")],
+            id="many",
+        ),
+        pytest.param({"subGroups": BRANCH}, ".,,", [(E, KEEP, "a name is missing", "")], id="an empty name"),
+    ],
+)
+def test_only_branches_and_the_root_keep_their_children(spec: Spec, keep: str, expected: list[Expected]) -> None:
+    """The annotation names roots and branches, and says what to write where it does not."""
+    check(judge(spec, annotations={"muster.dev/keep": keep}), expected)
+
+
 @pytest.mark.parametrize(("broken", "expected", "legal"), [*NAMES, *PARENTS, *MINIMUMS, *FIELDS])
 def test_an_error_and_the_nearest_legal_object(broken: Spec, expected: list[Expected], legal: Spec) -> None:
     """The broken object has exactly these violations; the legal one has no error."""

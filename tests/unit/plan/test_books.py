@@ -341,9 +341,9 @@ def test_a_defect_in_what_is_stale_costs_only_that(path, answer):
 
 def test_a_clock_that_raises_costs_only_that(monkeypatch):
     """Others that are stale go all the same."""
-    snapshot, real = snapshot_of(STALE), cycle.clocks_of
+    snapshot, real = snapshot_of(STALE), cycle.lacking
     bad = snapshot.gangs[number_of(snapshot, "bad")]
-    monkeypatch.setattr(cycle, "clocks_of", lambda gang, *args: real(gang, *args) if gang is not bad else 1 / 0)
+    monkeypatch.setattr(cycle, "lacking", lambda gang, *args: real(gang, *args) if gang is not bad else 1 / 0)
     plan, _ = schedule(snapshot)
     assert gone(snapshot, plan.evictions) == ["other-0", "other-1"]
 

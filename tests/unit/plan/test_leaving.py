@@ -62,7 +62,21 @@ def tree(pods="x0 x1 y0 y1", **spec):
 FILL = lone("f1 f2", "full", queue="q", preemptibility="non-preemptible")
 SEMI, FIRM = {"preemptibility": "semi-preemptible"}, {"preemptibility": "non-preemptible"}
 
+KEEP = {"keep": {"v": "."}}
 CASES = [
+    pytest.param([tree(), KEEP], "y0 y1", PREEMPT, {}, "goes without", id="a joined child"),
+    pytest.param([tree("x0 x1 x2 y0 y1"), KEEP], "x2 y0", PREEMPT, {}, "goes without", id="a part of a joined child"),
+    pytest.param([tree("x0 x1 x2 y0 y1"), KEEP], "x2 x1", PREEMPT, {}, "goes without", id="more than its extra pods"),
+    pytest.param([tree("x0 x1 x2 x3"), KEEP], "x3 x2", PREEMPT, {}, "", id="extra pods of a joined child"),
+    pytest.param([tree(), KEEP], "x0 x1 y0 y1", PREEMPT, {}, "", id="all that has joined"),
+    pytest.param(
+        [tree("x0 x1 y0"), KEEP, {"history": {"v": {"joined": ["y"]}}}, lone("f1", "full", queue="q")],
+        "y0 f1",
+        PREEMPT,
+        {},
+        "goes without",
+        id="what is left of a joined child",
+    ),
     pytest.param([flat(), FILL], "v-0 v-1", PREEMPT, {}, "", id="a gang, whole"),
     pytest.param([flat(count=4)], "v-3 v-2", PREEMPT, {}, "", id="surplus"),
     pytest.param([flat(count=4)], "v-0 v-1", PREEMPT, {}, "", id="any pods beyond the minimum"),

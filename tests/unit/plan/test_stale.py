@@ -6,8 +6,8 @@ import pytest
 
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import ACTIONS
-from muster.plan.stale import clocks_of
-from muster.snapshot.arrays import Recorded
+from muster.plan.stale import lacking
+from muster.snapshot.arrays import Batch, Recorded
 from short_forms import merged, ns, snapshot_of
 
 FLAT = {"minMember": 2}
@@ -53,7 +53,9 @@ def was(minimum, placed, satisfied=True, since=None, succeeded=0):
 
 def clocks(gang, now=0, last=None, present=None):
     """Per tree node that has one: since when its clock runs, in seconds, and whether it is up."""
-    found = clocks_of(gang, gang.present if present is None else present, ns(now), None if last is None else ns(last))
+    found = lacking(
+        gang, gang.present if present is None else present, ns(now), None if last is None else ns(last)
+    ).clocks
     return {gang.tree.nodes[one.row].name: ((one.since_ns - ns(0)) / 1e9, one.due) for one in found}
 
 
@@ -94,6 +96,81 @@ def clocks(gang, now=0, last=None, present=None):
 def test_only_a_loss_starts_the_clock(spec, pods, rows, clock):
     """From the root down, for everything that is placed and below its minimum by a loss; never by a change of spec."""
     assert clocks(gang_of(spec, pods, rows)) == clock
+
+
+def joined_gang(pods, rows, spec=ANY, keep="."):
+    """The same with `keep: all` at the root, or elsewhere; `y0?` waits. Rows are joined unless they are the root's."""
+    waiting = [pod.rstrip("?") for pod in pods.split() if pod.endswith("?")]
+    gang = gang_of(spec, " ".join(pod for pod in pods.split() if not pod.endswith("?")), rows)
+    kept = tuple(
+        node._replace(keep=bool(node.children) and (node.name or ".") in keep.split()) for node in gang.tree.nodes
+    )
+    batches = tuple(Batch(gang.tree.row_of[pod[0]], 0, (pod,), (99,), (-1,)) for pod in sorted(waiting))
+    joined = tuple(node.parent >= 0 and kept[node.parent].keep for node in kept)
+    return replace(gang, tree=replace(gang.tree, nodes=kept), waiting=batches, was_joined=joined)
+
+
+LOST = Recorded(False, 2, 1, 0, 0, lost=True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "y", "clock", "lost"),
+    [
+        pytest.param("x0 y0", was(2, 2), {}, ["y"], id="no pod of it waits"),
+        pytest.param("x0 y0 y1?", was(2, 2), {"y": (0, False)}, [], id="a pod was lost, and another one waits"),
+        pytest.param("x0 y0 y1?", LOST, {"y": (0, False)}, [], id="it was lost before"),
+        pytest.param("x0 y0 y1?", was(2, 1, False), {}, [], id="the spec asked for more before"),
+        pytest.param("x0 y0 y1?", was(1, 1), {}, [], id="the spec asks for more"),
+        pytest.param("x0 y0 y1?", was(2, 1, False, -60), {"y": (-60, True)}, [], id="it is up"),
+        pytest.param("x0 y0", was(2, 1, False, -60), {}, ["y"], id="it is up, and nothing waits"),
+        pytest.param("x0 y0 y1-", was(2, 1, False, -60), {}, ["y"], id="the only one that would wait terminates"),
+        pytest.param("x0 y0?", was(2, 0, False, -60), {"y": (-60, True)}, [], id="none of its pods is placed"),
+        pytest.param("x0 y0 y1", was(2, 2), {}, [], id="it has its minimum"),
+        pytest.param("x0 y0 y1*", was(2, 2), {}, [], id="who succeeded counts"),
+    ],
+)
+def test_a_joined_child_has_a_clock_while_a_pod_of_it_waits(pods, y, clock, lost):
+    """And only by a loss, which is remembered while it has none (SPEC §8, keep: all)."""
+    gang = joined_gang(pods, {"": was(1, 3), "x": was(1, 1), "y": y})
+    found = lacking(gang, gang.present, ns(0), None)
+    names = [node.name for node in gang.tree.nodes]
+    assert clocks(gang) == clock
+    assert [names[row] for row in found.lost] == lost
+    assert all(one.goes == 0 for one in found.clocks if one.due)
+
+
+def test_a_pod_that_this_cycle_places_does_not_wait():
+    """Whoever is bound now is no reason for a clock, and the last one that waits is."""
+    gang = joined_gang("x0 y0? y1?", {"": was(1, 2), "x": was(1, 1), "y": was(2, 2)})
+    row = gang.tree.row_of["y"]
+    for brought, clock in ((1, {"y": (0, False)}), (2, {})):
+        present = [pods + brought * (at == row) for at, pods in enumerate(gang.present)]
+        assert clocks(gang, present=present) == clock
+    assert lacking(joined_gang("x0 y0", {"": was(1, 2), "x": was(1, 1), "y": was(2, 2)}), gang.present, ns(0), 0).lost
+
+
+@pytest.mark.parametrize(
+    ("spec", "keep", "pods", "goes"),
+    [
+        pytest.param(DEEP, "v", "x0 a0 b0 b1?", "v", id="a branch that the gang can spare"),
+        pytest.param({**DEEP, "minSubGroup": 2}, "v", "x0 a0 b0 b1?", "", id="one that it can't"),
+        pytest.param(DEEP, "v .", "x0 a0 b0 b1?", "", id="a branch that has joined itself"),
+        pytest.param({**ANY, "minSubGroup": 0}, ".", "x0 y0? y1?", "", id="the gang that needs nothing"),
+    ],
+)
+def test_a_joined_child_takes_what_it_is_kept_together_with(spec, keep, pods, goes):
+    """The nearest tree node that has joined nothing itself and can be spared."""
+    below = {one["name"]: was(1, 2, False, -99) for one in spec["subGroups"]}
+    gang = joined_gang(pods, {"": was(1, 4), **below}, spec, keep)
+    found = [one for one in lacking(gang, gang.present, ns(0), None).clocks if one.due]
+    assert [gang.tree.nodes[one.goes].name for one in found] == [goes]
+
+
+def test_what_two_joined_children_take_along_goes_once():
+    """Each of them has a clock that is up, and one of the two is due."""
+    spec = {"minSubGroup": 1, "subGroups": [{"name": name, "minMember": 1} for name in "xyz"]}
+    gang = joined_gang("x0 y0? z0?", {"": was(1, 1), **{name: was(1, 1, False, -99) for name in "yz"}}, spec)
+    assert clocks(gang) == {"y": (-99, True), "z": (-99, False)}
 
 
 @pytest.mark.parametrize(

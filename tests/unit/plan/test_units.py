@@ -5,7 +5,9 @@ import pytest
 
 from muster.plan.outcome import UnitKind
 from muster.plan.units import Table, stands, units_of, without
-from short_forms import documents_of, lone, merged, number_of, pod_of, snapshot_of, spot_of
+from muster.snapshot.build import build
+from oracle.engine import world_of
+from short_forms import documents_of, lone, merged, ns, number_of, pod_of, snapshot_of, spot_of
 
 NODE = {"nodes": [{"name": "n", "gpus": 99}, {"name": "m", "gpus": 99}]}
 KINDS = {"L": UnitKind.LEFTOVER, "S": UnitKind.SURPLUS_POD, "C": UnitKind.SURPLUS_CHILD, "G": UnitKind.WHOLE_GANG}
@@ -86,6 +88,37 @@ def test_what_can_go_at_once(spec, pods, units, semi, kind):
         assert found == []
     else:
         assert found == semi.split()
+
+
+@pytest.mark.parametrize(
+    ("spec", "keep", "pods", "history", "units"),
+    [
+        pytest.param(ANY, ".", "x0 y0", {}, "G:x0+y0", id="joined children are no surplus"),
+        pytest.param(ANY, ".", "x0 y0 y1", {}, "S:y1 S:y0 G:x0+y0+y1", id="their extra pods are"),
+        pytest.param(WIDE, ".", "x0 x1 y0", {}, "L:y0 G:x0+x1+y0", id="what never joined is left over"),
+        pytest.param(WIDE, ".", "x0 x1 y0", {"joined": ["y"]}, "G:x0+x1+y0", id="a joined child is not"),
+        pytest.param(DEEP, "v", "a0 b0 b1 x0", {}, "C:x0 C:a0+b0+b1 G:a0+b0+b1+x0", id="a branch, whole"),
+        pytest.param(DEEP, "v", "a0 b0 x0", {"joined": ["a"]}, "L:a0+b0 G:a0+b0+x0", id="also when it is left over"),
+        pytest.param(DEEP, ".", "a0 b0 x0", {"joined": ["v"]}, "G:a0+b0+x0", id="a joined branch that is broken"),
+        pytest.param(
+            {**DEEP, "minSubGroup": 2, "subGroups": [{"name": "v", "minSubGroup": 0}, *DEEP["subGroups"][1:]]},
+            "v",
+            "a0 x0",
+            {},
+            "C:a0 G:a0+x0",
+            id="a branch that needs nothing goes with what joined in it",
+        ),
+        pytest.param({**ANY, "minSubGroup": 0}, ".", "x0", {}, "G:x0", id="so does a gang"),
+    ],
+)
+def test_what_has_joined_goes_only_with_its_parent(spec, keep, pods, history, units):
+    """SPEC §8, keep: all. Whatever is taken, by itself or together, no joined child is taken out of its parent."""
+    documents = documents_of({**placed(spec, pods, history), "keep": {"g": keep}})
+    group = next(one for one in documents if one["kind"] == "PodGroup")
+    # In what the grouper writes a minimum of zero is no error.
+    group["metadata"]["annotations"]["kai.scheduler/top-owner-metadata"] = "{}"
+    snapshot = build(world_of(documents), ns(0))
+    assert [told(snapshot, unit) for unit in units_of(0, snapshot.gangs[0])] == units.split()
 
 
 def test_what_was_core_stays_core():

@@ -2,22 +2,37 @@
 
 from collections.abc import Sequence
 
-from muster.api.documents import shown
+from muster.api.documents import child_path, shown
 from muster.api.nearest import Nearest
 from muster.api.podgroup import (
     IGNORED_FIELDS,
+    KEEP_ANNOTATION,
+    KEEP_ROOT,
     MAX_DEPTH,
     PodGroup,
     PodGroupSpec,
     SubGroup,
     is_grouped,
     is_of_a_pod_gang,
+    kept_names,
 )
 from muster.api.priorities import HIGHEST_OF_USERS, MAX_PRIORITY_ANNOTATION
-from muster.api.tree import Tree, TreeNode, children_by_parent, minimum_pods, normal_form, subgroups_field, subgroups_of
+from muster.api.tree import (
+    NONE,
+    Tree,
+    TreeNode,
+    children_by_parent,
+    minimum_pods,
+    normal_form,
+    subgroups_field,
+    subgroups_of,
+)
 from muster.api.validation import topology
 from muster.api.validation.context import ALLOW, DENY, Context
 from muster.api.validation.violation import Report
+
+# So many wrong names of one annotation are told one by one.
+_MOST_NAMES = 25
 
 
 def tree_of(group: PodGroup) -> Tree | None:
@@ -36,6 +51,7 @@ def check(group: PodGroup, report: Report, context: Context) -> Tree | None:
     structure = _Structure(subgroups_of(group), subgroups_field(group), report)
     tree = normal_form(group) if structure.check() else None
     _Minimums(group, tree, structure, report, context).check()
+    _check_keep(group, tree, report)
     topology.check_constraints(group, tree, report, context)
     return tree
 
@@ -79,6 +95,32 @@ def _check_priority(group: PodGroup, value: int, queue: str, report: Report, con
     if most is not None and value > most:
         message = f"the priority {value:,} is above the {most:,} that the queue {shown(queue)} admits: the gang is held"
         report.warn(path, message, f"name a lower class, or raise {MAX_PRIORITY_ANNOTATION} of the Queue")
+
+
+def _check_keep(group: PodGroup, tree: Tree | None, report: Report) -> None:
+    """Every name of the annotation muster.dev/keep is a branch, or `.` for a root with SubGroups."""
+    if tree is None:
+        return
+    path = child_path("metadata.annotations", KEEP_ANNOTATION)
+    nearest = Nearest(node.name for node in tree.nodes if node.name and node.children)
+    wrong = [name for name in dict.fromkeys(kept_names(group)) if not _keeps(tree, name)]
+    for name in wrong[:_MOST_NAMES]:
+        if name and name in tree.row_of:
+            message, hint = f"{shown(name)} is a leaf, which has no children to keep together", "name a branch"
+        elif name == KEEP_ROOT:
+            message, hint = "the PodGroup has no SubGroups to keep together", "remove the annotation"
+        else:
+            message = f"no SubGroup is called {shown(name)}" if name else "a name is missing"
+            hint = nearest.hint(name) or f"name branches, separated by commas; {KEEP_ROOT} is the PodGroup itself"
+        report.error(path, message, hint)
+    if len(wrong) > _MOST_NAMES:
+        report.error(path, f"{len(wrong) - _MOST_NAMES:,} more of its names are wrong", "name branches only")
+
+
+def _keeps(tree: Tree, name: str) -> bool:
+    """Whether a name means the root or a branch."""
+    row = 0 if name == KEEP_ROOT else tree.row_of.get(name, 0) if name else NONE
+    return row != NONE and bool(tree.nodes[row].children) and (row > 0 or name == KEEP_ROOT)
 
 
 class _Structure:

@@ -4,7 +4,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +24,7 @@ from muster.api.validation import ERROR, Judgement, Violation
 from muster.cli.files import Source, read_objects
 from muster.cli.grouping import NOTHING, groupable, registry_for
 from muster.cli.judging import Checked, about_warnings, check_all, name_of, plural
+from muster.cli.meant import gang_meant
 from muster.cli.options import Server, is_live
 from muster.config import Config
 from muster.decisions.plan import DRAIN, Evict
@@ -290,7 +291,7 @@ def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
     """The cluster without some gangs and with some nodes drained; with the notes that are due then."""
     world, notes, place, home = loaded.world, list(loaded.notes), loaded.place, loaded.home
     for name in dict.fromkeys(what_if.without):
-        _take_out(world, gang_meant(name, world.groups, place, home))
+        _take_out(world, gang_meant(name, world, place, home))
     evictions = [eviction for name in dict.fromkeys(what_if.drain) for eviction in _drain(world, name, notes, place)]
     return replace(loaded, notes=(*notes, *_remarks(world, place)), evictions=(*loaded.evictions, *evictions))
 
@@ -422,39 +423,6 @@ def _take_out(world: World, key: Key) -> None:
     world.apply(world.groups[key], deleted=True)
     for facts in list(world.members.get(key, {}).values()):
         world.apply(facts.pod, deleted=True)
-
-
-def gang_meant(
-    name: str,
-    known: Mapping[Key, Any],
-    place: str = INPUT,
-    home: str = DEFAULT_NAMESPACE,
-    members: Mapping[Key, Collection[Any]] | None = None,
-) -> Key:
-    """The gang that is meant; without a namespace, the one at home, else the only one of that name. `members` are the
-    pods that name a gang, which may be not there.
-    """
-    namespace, slash, short = name.rpartition("/")
-    key = (namespace or home, short)
-    if key in known:
-        return key
-    alike = sorted(key for key in known if key[1] == short) if not slash else []
-    if len(alike) == 1:
-        return alike[0]
-    names = [f"{one[0]}/{one[1]}" for one in sorted(known)]
-    if alike:
-        raise UsageError(
-            f"several gangs are called {name}", f"say which: {', '.join('/'.join(one) for one in alike[:5])}"
-        )
-    lost = len(members.get(key, ())) if members else 0
-    if lost:
-        raise UsageError(
-            f"{plural(lost, 'pod')} name{'s' if lost == 1 else ''} the gang {'/'.join(key)}, "
-            f"and no PodGroup of that name exists in {place}",
-            f"create the PodGroup, or correct the annotation {POD_GROUP_ANNOTATION}",
-        )
-    hint = Nearest(names).hint("/".join(key)) or (f"there are: {', '.join(names[:5])}" if names else "there is none")
-    raise UsageError(f"there is no gang {name} in {place}", hint)
 
 
 def _drain(world: World, name: str, notes: list[str], place: str) -> Iterator[Evict]:

@@ -8,7 +8,8 @@ import click
 
 from muster.api.queue import BASE_UNITS
 from muster.api.tree import NONE, count_in_words
-from muster.cli.cluster import CLUSTER, Loaded, WhatIf, gang_meant, load, policy_of, run_cycle
+from muster.cli.cluster import CLUSTER, Loaded, WhatIf, load, policy_of, run_cycle
+from muster.cli.meant import gang_meant
 from muster.cli.options import Server, input_flags, load_config, with_cluster, with_config, with_files, with_output
 from muster.cli.plan import moment_of
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, sayable, signs, tell
@@ -39,7 +40,8 @@ _MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_LOSSES = 3, 60, 8, 8
 
 
 @click.command(epilog="Example: muster explain default/nightly -f examples/cluster")
-@click.argument("name", metavar="NAMESPACE/NAME")
+@click.argument("name", metavar="GANG")
+@click.option("-n", "--namespace", metavar="NAME", default="", help="The namespace of GANG where it names none.")
 @with_files
 @click.option("--add", metavar="FILE", multiple=True, help="What if this came too? A file or folder; can be repeated.")
 @click.option("--now", metavar="TIME", help="The time of the cycle, as 2026-01-31T12:00:00Z. Default: now.")
@@ -51,6 +53,7 @@ _MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_LOSSES = 3, 60, 8, 8
 def explain(
     ctx: click.Context,
     name: str,
+    namespace: str,
     names: Sequence[str],
     server: Server,
     add: Sequence[str],
@@ -62,6 +65,9 @@ def explain(
 ) -> None:
     """Say why a gang waits: what was checked, its tree, its queue, the proof, the nearest domains, and what would help.
 
+    GANG is NAMESPACE/NAME or NAME of its PodGroup, or its workload or a pod of it as kubectl names them: job/train,
+    raycluster/r, lws/x, pod/train-0, pg/pg-train-1.
+
     One cycle is run over the files, or without -f over the cluster of the current context, as by `muster plan`. When it
     evicts pods of the gang: which, for whom, and why these; when others make room for the gang: who. Every change that
     is proposed was run through the engine and makes the gang fit. Exits with 0 when the gang's minimum is placed, else
@@ -69,7 +75,7 @@ def explain(
     """
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(add=add), strict=not lenient, server=server)
-    found, made = look_at(name, loaded, moment_of(now))
+    found, made = look_at(name, loaded, moment_of(now), namespace)
     status = loaded.world.groups[found.gang.key].status
     if form in (JSON, YAML):
         say_data(document_with(found, made, status.decision), form)
@@ -95,9 +101,12 @@ def document_with(found: Explanation, made: Plan, decision: str) -> dict[str, An
     return {**document_of(found, made.snapshot), **({"decision": decision} if decision else {})}
 
 
-def look_at(name: str, loaded: Loaded, now_ns: int) -> tuple[Explanation, Plan]:
-    """All that there is to say about one gang, and the cycle that it is about. Raises UsageError: no such gang."""
-    key = gang_meant(name, loaded.world.groups, loaded.place, loaded.home, loaded.world.members)
+def look_at(name: str, loaded: Loaded, now_ns: int, namespace: str = "") -> tuple[Explanation, Plan]:
+    """All that there is to say about one gang, and the cycle that it is about. `namespace` is the one in which it must
+    be. Raises UsageError: no such gang.
+    """
+    home = namespace or loaded.home
+    key = gang_meant(name, loaded.world, loaded.place, home, only_home=bool(namespace))
     made = run_cycle(loaded, now_ns)
     return explained(key, made, loaded.config, leaving_in(loaded.world)), made
 

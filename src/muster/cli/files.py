@@ -32,8 +32,10 @@ class Source(NamedTuple):
     text: str = ""
 
 
-def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
-    """All objects of all files, Lists taken apart. Raises UsageError when a file is not there or nothing is."""
+def read_objects(names: Sequence[str], limits: Limits, *, as_written: bool = False) -> list[Source]:
+    """All objects of all files, Lists taken apart. Those with generateName have a name, unless they are wanted
+    `as_written`. Raises UsageError when a file is not there or nothing is.
+    """
     if not names:
         raise UsageError("nothing to read", "name files, folders or - with -f, for example -f examples")
     found: list[Source] = []
@@ -42,7 +44,7 @@ def read_objects(names: Sequence[str], limits: Limits) -> list[Source]:
             found.extend(_taken_apart(file, document, limits.max_documents))
     if not found:
         raise UsageError(f"no objects in {', '.join(names[:5])}", "a file holds YAML or JSON documents")
-    return _named(found)
+    return found if as_written else _named(found)
 
 
 def objects_in(text: bytes, limits: Limits, name: str) -> list[Source]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from muster.api import migration
-from muster.api.kinds import POD_GROUP, kind_of
+from muster.api.kinds import POD_GROUP, Kind, Unknown, kind_of
 from muster.api.tree import minimum_in_words
 from muster.api.validation import ERROR, WARNING, Violation
 from muster.api.writing import write_yaml
@@ -185,12 +185,20 @@ def migrate(
     that were changed; with -o table: every change.
     """
     config = load_config(config_file, flags).config
-    sources = read_objects(names, config.input)
+    sources = read_objects(names, config.input, as_written=True)
     results = [_migrated(source, counts) for source in sources]
     _say_migrated(sources, results, form)
     for source, result in zip(sources, results, strict=True):
         _tell_migrated(source, result)
     invalid = _tell_remaining(sources, results, config)
+    foreign = Counter(_foreign_kind(source.value) for source in sources if _foreign_kind(source.value))
+    alone = foreign.total() == len(sources)
+    if foreign:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(foreign.items()))
+        what = (
+            "there is nothing to migrate: only PodGroups have older spellings, and this is" if alone else "left alone:"
+        )
+        tell(f"{what} {kinds}", **(STYLES[ERROR] if alone else {}))
     changed = sum(bool(result.changes) for result in results)
     open_questions = sum(len(result.questions) for result in results)
     tell(
@@ -199,9 +207,18 @@ def migrate(
     )
     if open_questions:
         tell("next: decide what is open above, then run it again")
+    elif alone:
+        tell(f"next: muster group {' '.join(f'-f {shlex.quote(name)}' for name in names)}   (the gangs of workloads)")
     else:
         tell("next: mend the errors above, then run it again" if invalid else "next: muster validate -f the new file")
-    ctx.exit(1 if open_questions or invalid else 0)
+    ctx.exit(1 if open_questions or invalid or alone else 0)
+
+
+def _foreign_kind(value: Any) -> str:
+    """The kind of a document that is none of ours; nothing for one of ours, or one that can't be read."""
+    kind = kind_of(value)
+    ours = isinstance(kind, Kind) and kind.ours
+    return "" if value is None or ours or (isinstance(kind, Unknown) and kind.problem) else str(value.get("kind"))
 
 
 def _migrated(source: Source, counts: str) -> migration.Migrated:

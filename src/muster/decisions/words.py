@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL
+from muster.api.nearest import Nearest
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION
 from muster.api.tree import NONE
@@ -291,7 +292,10 @@ def _invalid(about: _About) -> list[str]:
 
 
 def _queue_not_found(about: _About) -> list[str]:
-    return [f"the queue {about.reason.detail} does not exist", "", "create it, or name one that does in spec.queue"]
+    name, field = about.reason.detail, about.gang.queue_field
+    meant = Nearest(about.snapshot.queues.names).to(name)
+    remedy = f"create it, or name one that does in {field}"
+    return [f"the queue {name} does not exist", f"did you mean {meant}?" if meant else "", remedy]
 
 
 def _queue_forbidden(about: _About) -> list[str]:

@@ -201,6 +201,8 @@ class Gang:
     kept: tuple[Kept, ...] = ()
     held: tuple[Issue, ...] = ()
     notes: tuple[Issue, ...] = ()
+    # Where its queue is written, in words.
+    queue_field: str = "spec.queue"
 
     @property
     def is_preemptible(self) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from muster.api.cluster import SUBGROUP_LABEL
+from muster.api.cluster import QUEUE_LABEL, SUBGROUP_LABEL
 from muster.api.duration import parse_ns
-from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec
+from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec, is_grouped
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
@@ -81,6 +81,10 @@ class Surroundings:
     checked: dict[Key, Checked]
 
 
+# A workload names its queue by one of these.
+_QUEUE_LABELS = (QUEUE_LABEL, "project")
+
+
 def gang_of(
     key: Key,
     group: PodGroup,
@@ -137,7 +141,18 @@ def gang_of(
         kept=kept,
         held=tuple(held),
         notes=tuple(notes),
+        queue_field=_queue_field(group),
     )
+
+
+def _queue_field(group: PodGroup) -> str:
+    """Where people write the gang's queue: a label of the workload, if the grouper took it from there."""
+    metadata = group.metadata
+    label = next((label for label in _QUEUE_LABELS if metadata.labels.get(label) == group.spec.queue), "")
+    if not label or not is_grouped(group) or not metadata.owner_references:
+        return "spec.queue"
+    owner = metadata.owner_references[0]
+    return f"the label {label} of {owner.kind[:63]} {owner.name[:253]}"
 
 
 def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:

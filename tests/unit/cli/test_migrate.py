@@ -303,3 +303,23 @@ def test_json_is_a_list_that_kubectl_takes(muster):
     run = muster("migrate", "-f", "-", "-o", "json", stdin=HEAD + "  minMember: 1\n")
     assert run.json["kind"] == "List"
     assert [item["kind"] for item in run.json["items"]] == ["PodGroup"]
+
+
+def test_what_is_no_kind_of_ours_is_named_and_is_no_success(muster, tmp_path):
+    """Somebody who hands over a Job believes afterwards that something was done with it."""
+    file = tmp_path / "job.yaml"
+    file.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: train-}\n")
+    done = muster("migrate", "-f", file)
+    assert done.code == 1
+    assert "only PodGroups have older spellings, and this is Job (1)" in done.err
+    assert f"next: muster group -f {file}" in done.err
+    assert done.out == f"---\n{file.read_text()}"
+
+
+def test_other_kinds_beside_a_podgroup_are_left_alone(muster, tmp_path):
+    file = tmp_path / "both.yaml"
+    text = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 1}\n"
+    file.write_text(f"{text}---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\n")
+    done = muster("migrate", "-f", file)
+    assert done.code == 0
+    assert "left alone: Job (1)" in done.err

@@ -140,3 +140,24 @@ def test_the_same_generated_name_each_time(muster, tmp_path):
     assert all(name.startswith("pg-train-") for name in names)
     assert muster("group", "-f", jobs).out.count("PodGroup default/") == 2
     assert muster("validate", "-f", jobs).code == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "words"),
+    [
+        ("kai.scheduler/queue", "reserch", "name one that does in the label kai.scheduler/queue of Job train"),
+        ("project", "reserch", "name one that does in the label project of Job train"),
+    ],
+)
+def test_a_mistyped_queue_is_named_where_it_was_typed(plan, label, value, words):
+    """People write a label on their Job and never see the PodGroup."""
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "research"}, "spec": {}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": "train", "labels": {label: value}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    done = plan(job, there=[queue])
+    (reason,) = done.json["podGroups"][0]["reasons"]
+    assert reason["code"] == "QueueNotFound"
+    assert "did you mean research?" in reason["message"]
+    assert words in reason["message"]

@@ -12,6 +12,7 @@ from muster.api.validation import podgroup
 from muster.api.validation.anykind import check_metadata, check_size
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.interface import check_interface
+from muster.api.validation.marks import check_marks
 from muster.api.validation.queue import check_delete, check_queue
 from muster.api.validation.topology import check_topology
 from muster.api.validation.update import check_update
@@ -74,6 +75,7 @@ def _check(document: Any, found: Any, kind: Kind, context: Context, old: Any, re
     """Every rule of the kind; gives the tree of a PodGroup that has one."""
     check_metadata(found.metadata, kind, report)
     check_size(document, kind, report)
+    check_marks(found, kind, report)
     before = read_object(old, kind, strict=False)[0] if isinstance(old, dict) else None
     tree = None
     if kind is POD_GROUP:

@@ -20,6 +20,7 @@ from muster.decisions.words import foremost, sentence, told
 from muster.plan.accounts import firm_shapes
 from muster.plan.outcome import Code, Outcome, Plan, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
+from muster.snapshot.gangs import is_reserved
 from muster.snapshot.requests import HOST_PORT, PODS
 
 ACCEPTED, PODS_PRESENT, SCHEDULED, STALE = "Accepted", "PodsPresent", "Scheduled", "Stale"
@@ -207,7 +208,7 @@ def since(condition: Condition, before: Sequence[Condition], now: datetime) -> C
 
 
 def _state(condition: Condition) -> tuple[str, bool]:
-    return condition.status, condition.reason == Code.WAITING_FOR_ROOM
+    return condition.status, is_reserved(condition)
 
 
 def _resources(gang: Gang, snapshot: Snapshot) -> ResourcesStatus:

@@ -15,6 +15,7 @@ from muster.decisions.amounts import charge_alone, charge_in_words, counted, lis
 from muster.errors import DEFECT
 from muster.plan.outcome import Action, Code, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
+from muster.snapshot.gangs import WAITS_FOR_PROMISED
 
 LONGEST = 250
 
@@ -79,9 +80,10 @@ def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0, *,
     `sent`: what the plan does is done; else it would be.
     """
     make = _SENTENCES.get(reason.code)
-    parts = (
-        make(_About(reason, gang, snapshot, others, sent=sent)) if make is not None else [reason.code, reason.detail]
-    )
+    about = _About(reason, gang, snapshot, others, sent=sent)
+    parts = list(make(about)) if make is not None else [reason.code, reason.detail]
+    if reason.code in SHORT_OF_ROOM and (why := _kept_away(about)):
+        parts[1] = f"{parts[1]}; {why}" if parts[1] else why
     return fitted(parts)
 
 
@@ -154,6 +156,15 @@ def path_of(reason: Reason, snapshot: Snapshot) -> str:
     if NONE in (reason.topology, reason.level, reason.domain):
         return ""
     return snapshot.domain_path(reason.topology, reason.level, reason.domain)
+
+
+def _kept_away(about: _About) -> str:
+    """Which nodes the anti-affinity of other pods forbids, and whose it is."""
+    snapshot, dimension = about.snapshot, about.reason.dimension
+    shapes = {batch.shape for batch in about.gang.waiting} if dimension is None else {dimension.shape}
+    found = [(int(one.staying.sum()), one.by) for shape in shapes if (one := snapshot.repelled.get(shape)) is not None]
+    nodes, by = max(found, default=(0, ""))
+    return f"the anti-affinity of {by} forbids {nodes:,} of {len(snapshot.nodes):,} nodes" if nodes else ""
 
 
 def _no_node(about: _About) -> tuple[str, str]:
@@ -262,6 +273,13 @@ def _waiting_for_pods(about: _About) -> list[str]:
 
 
 def _waiting_for_room(about: _About) -> list[str]:
+    if about.reason.detail:
+        what = f"{about.who} {WAITS_FOR_PROMISED}"
+        return [
+            what,
+            f"the first of them is {about.reason.detail}",
+            "their scheduler binds them, or gives the room back",
+        ]
     return [f"{about.who} waits for terminating pods to leave", "their room is reserved for it", "nothing to do"]
 
 
@@ -422,6 +440,9 @@ def _bounding_queue(about: _About, most: int) -> str:
 
 
 def _unsupported(about: _About) -> list[str]:
+    if not about.reason.pod:
+        what = f"whether a node is forbidden to it depends on {about.reason.detail}"
+        return [what, "as far as it is known, there is no room", "muster doctor says which rights are missing"]
     what = f"the pod {about.reason.pod} uses {about.reason.detail}, which muster can't honour yet"
     return [_and_more(what, about.others), "the gang is not placed wrongly but not at all", "take it out of the pod"]
 

@@ -36,7 +36,7 @@ from muster.plan.reasons import reason_of, reason_of_issue
 from muster.plan.stale import Clock, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
-from muster.snapshot.arrays import Key, Snapshot
+from muster.snapshot.arrays import Batch, Key, Snapshot
 
 # What part of a gang's steps each question may cost while victims are looked for.
 _PER_QUESTION = 4
@@ -151,7 +151,31 @@ class _Cycle:
         if attempt.takings is None:
             state.ruled_out = attempt.ruled_out
             if self._displace(state, attempt, 0, surplus=False) is None:
-                self._fails(state, said)
+                is_new = said is not known and said.proof is not None
+                if is_new and self._books.reserved.anything_promised:
+                    self._fails_beside_promises(state, said)
+                else:
+                    self._fails(state, said)
+
+    def _fails_beside_promises(self, state: State, said: Remembered) -> None:
+        """A gang that does not fit beside what other schedulers have nominated is infeasible only if it does not fit
+        without that either; else it waits for that room.
+        """
+        books = self._books
+        engine = books.soon or books.at_once
+        engine = Engine(self._snapshot, engine.ledger, self._policy.strategy)
+        with books.reserved.as_if_unpromised(engine):
+            mark = engine.ledger.mark()
+            budget = self._allotment.budget(state.gang, self._policy.steps_per_gang)
+            attempt = engine.minimum(state.progress, 0, budget)
+            self._pay(state, budget, self._policy.steps_per_gang)
+            engine.ledger.rewind(mark)
+        if attempt.takings is None:
+            self._fails(state, said._replace(proof=attempt.proof))
+            return
+        whom = min(one.pod for one in self._snapshot.promised if one.holds_against(state.gang.priority))
+        reason = reason_of(said.proof, 0)._replace(code=Code.WAITING_FOR_ROOM, detail=whom)
+        state.verdict, state.reasons = Verdict.HELD, [*state.reasons, reason]
 
     def _nominated_before(self, state: State) -> Attempt | None:
         """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
@@ -376,9 +400,18 @@ class _Cycle:
                 reason = reason._replace(steps=state.steps, ruled_out=state.ruled_out, rests=rests)
             state.reasons.append(reason)
         queues = mentions_queue(said.proof) or (said.proof is None and state.progress.is_limited)
-        if state.verdict is not Verdict.HELD and not queues and not self._books.reserved.anything:
-            # While room is set aside for others, a no may be theirs, and is not remembered.
+        if state.verdict is not Verdict.HELD and not queues and not self._books.reserved.anything_of_ours:
+            # While room is set aside for other gangs, a no may be theirs, and is not remembered.
             self._said[state.gang.key] = said
+        doubts = [self._snapshot.repelled[batch.shape] for batch in state.gang.waiting if self._is_doubtful(batch)]
+        if state.verdict is Verdict.INFEASIBLE and doubts:
+            # Some of what is forbidden to it may not be: then there is no proof.
+            state.verdict, state.proof = Verdict.HELD, None
+            state.reasons = [Reason(Code.UNSUPPORTED, 0, detail=doubts[0].doubt)]
+
+    def _is_doubtful(self, batch: Batch) -> bool:
+        repelled = self._snapshot.repelled.get(batch.shape)
+        return repelled is not None and bool(repelled.unclear.any())
 
     def reap(self) -> None:
         """Gangs, and children, that stayed below their minimum for too long, go (SPEC §8). Clocks run in any case."""

@@ -132,7 +132,7 @@ class Checker:
         nodes, asked = self._asked(gang, placements)
         drift, domains = self._together(gang, placements)
         found = [
-            *self._room(nodes, asked, nominated=any(placement.nominated for placement in placements)),
+            *self._room(gang, nodes, asked, nominated=any(placement.nominated for placement in placements)),
             *self._shapes(gang, placements),
             *self._pods(gang, placements),
             *drift,
@@ -187,8 +187,10 @@ class Checker:
         counts = np.bincount([placement.nodes[0] for placement in placements], minlength=len(snapshot.nodes))
         nodes = np.flatnonzero(counts)
         asked = counts[nodes, None] * ask
-        free = self._with_releasing if nominated else self._free
-        if ((asked > 0) & (free[nodes] < asked)).any():
+        free = (self._with_releasing if nominated else self._free)[nodes]
+        if placements:
+            free = free - self._promised_on(placements[0].gang, nodes)
+        if ((asked > 0) & (free < asked)).any():
             wrong.append("a node has not enough")
         allowed = (snapshot.allowed_soon if nominated else snapshot.allowed)[shape]
         if not allowed[nodes].all() or self._is_repelled(shape, nodes, nominated=nominated):
@@ -214,9 +216,9 @@ class Checker:
         """What everybody was offered and nobody took: the room of terminating pods, not that of evicted ones."""
         return self._with_releasing - self._vacated
 
-    def _room(self, nodes: list[int], asked: Amounts, *, nominated: bool) -> list[str]:
+    def _room(self, gang: int, nodes: list[int], asked: Amounts, *, nominated: bool) -> list[str]:
         """1. No decision over-commits a node in any resource, pods included."""
-        free = (self._with_releasing if nominated else self._free)[nodes]
+        free = (self._with_releasing if nominated else self._free)[nodes] - self._promised_on(gang, nodes)
         over = (asked > 0) & (free < asked)
         if not over.any():
             return []
@@ -224,6 +226,17 @@ class Checker:
             f"{self._snapshot.nodes[nodes[at]]} has not enough {self._snapshot.resources[resource]}"
             for at, resource in zip(*np.nonzero(over), strict=True)
         ]
+
+    def _promised_on(self, gang: int, nodes: Sequence[int] | Rows) -> Amounts:
+        """What other schedulers have nominated for pods of theirs, and this gang may not have."""
+        held, priority = (
+            np.zeros((len(nodes), len(self._snapshot.resources)), np.int64),
+            self._snapshot.gangs[gang].priority,
+        )
+        for one in self._snapshot.promised:
+            if one.holds_against(priority):
+                held[np.asarray(nodes) == one.node] += self._snapshot.asks[one.shape]
+        return held
 
     def _asked(self, gang: int, placements: Sequence[Placement]) -> tuple[list[int], Amounts]:
         """The nodes that get pods, and what is asked of each."""

@@ -2,9 +2,12 @@
 
 It is open to higher priorities of the same queue, and closed to everybody else. Between queues it is shares that count:
 otherwise who was reclaimed from would take back the room as soon as it is free.
+
+Room that other schedulers have nominated for pods of theirs is set aside, too: a priority is all that is known of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +59,15 @@ class Reserved:
             gang = snapshot.gangs[number]
             if gang.nominated and not gang.held and gang.ready[0] and not self._lapsed(gang.nominated_since_ns):
                 self._enter(number, gang, _nominations(gang))
+        # Of other schedulers: by priority, and whether it is open to those above.
+        self._promised: dict[tuple[int, bool], _Group] = {}
+        for one in snapshot.promised:
+            which = (one.priority, one.lapsed)
+            if which not in self._promised:
+                self._promised[which] = _Group(one.priority)
+                self._open.append(self._promised[which])
+            taking = Taking(one.shape, np.array([one.node]), np.array([1]))
+            self._promised[which].entries.setdefault(NONE, []).append(_Entry(NONE, taking))
         self.kept: dict[int, tuple[Kept, ...]] = {}
         for number in snapshot.keeping:
             gang = snapshot.gangs[number]
@@ -91,7 +103,7 @@ class Reserved:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is reserved for anybody."""
-        return not self._groups
+        return not self._groups and not self._promised
 
     def nominations(self) -> Iterable[tuple[int, list[tuple[int, Taking]]]]:
         """Per gang that was nominated: its batches and where."""
@@ -102,19 +114,41 @@ class Reserved:
                     yield number, mine
 
     def _all(self) -> Iterable[_Group]:
-        return (group for groups in self._groups.values() for group in groups.values())
+        return (*(group for groups in self._groups.values() for group in groups.values()), *self._promised.values())
 
     @property
     def anything(self) -> bool:
-        """Whether room is set aside for somebody at the moment."""
+        """Whether room is set aside for any gang or pod at the moment."""
         return any(group.closed and any(group.entries.values()) for group in self._all())
+
+    @property
+    def anything_of_ours(self) -> bool:
+        """Whether some of it is for a gang."""
+        ours = (group for groups in self._groups.values() for group in groups.values())
+        return any(group.closed and any(group.entries.values()) for group in ours)
+
+    @property
+    def anything_promised(self) -> bool:
+        """Whether some of it is for pods of other schedulers."""
+        return any(group.closed for group in self._promised.values())
+
+    @contextmanager
+    def as_if_unpromised(self, engine: Engine) -> Iterator[None]:
+        """In the room of an engine, for a while, nothing is set aside for other schedulers."""
+        takings = [taking for group in self._promised.values() if group.closed for taking in group.takings()]
+        for taking in takings:
+            engine.ledger.give_back(taking)
+        yield
+        for taking in takings:
+            engine.ledger.give_back(taking, -1)
 
     def face(self, gang: Gang) -> None:
         """From now on this gang, and those like it, are tried."""
-        if not self._groups:
+        if self.is_empty:
             return
         mine = self._groups.get(gang.queue, {})
         opens = [group for group in mine.values() if group.priority < gang.priority]
+        opens += [group for (priority, lapsed), group in self._promised.items() if lapsed and priority < gang.priority]
         for group in self._open:
             if group not in opens:
                 self._move(group, -1)

@@ -23,6 +23,7 @@ from muster.sim.scenario import (
     Where,
 )
 from muster.sim.stage import SPACE, Send, folder_of
+from muster.snapshot.gangs import WAITS_FOR_PROMISED
 
 Document = dict[str, Any]
 Key = tuple[str, str]
@@ -234,7 +235,7 @@ class _Comparing:
         conditions = {one["type"]: one for one in status["conditions"]}
         scheduled = conditions["Scheduled"]["status"] == "True"
         waits = "Stale" if "staleSince" in rows[""] else "Pending"
-        promised = rows[""].get("reason") == "WaitingForRoom"
+        promised = rows[""].get("reason") == "WaitingForRoom" and WAITS_FOR_PROMISED not in rows[""].get("message", "")
         wrong = _unlike("phase", "Scheduled" if scheduled else waits, status["phase"])
         if status["phase"] == "Completed":
             wrong = []

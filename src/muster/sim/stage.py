@@ -87,6 +87,8 @@ class Stage:
         space = document["metadata"].get("namespace") or SPACE
         if kind == "Namespace":
             self._make_space(name)
+            if labels := document["metadata"].get("labels"):
+                self._ask("PATCH", f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}}, MERGE)
             return
         if space != SPACE:
             self._make_space(space)

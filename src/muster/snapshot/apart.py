@@ -114,6 +114,17 @@ class Table:
         matched: Mask = found & (counts == self._needs)
         return matched
 
+    def doubt_of(self, carried: Carried, entry: int) -> str:
+        """Whose term is not clear, and why."""
+        term = self.terms[int(carried.terms[entry])]
+        if self._hidden and term.namespace_selector and not term.unclear:
+            why = "it selects namespaces by labels, which muster may not read"
+        elif term.selector:
+            why = "an operator in it is not known"
+        else:
+            why = "there is too much of it in that namespace"
+        return f"the podAntiAffinity of {carried.pods[entry]} ({why})"
+
     def _scope(self, namespace: str) -> Mask:
         """The terms that mean pods of a namespace. One that is not known has no labels but its name."""
         if namespace not in self._scopes:
@@ -275,10 +286,12 @@ class Apart:
         doubtful = here & self._table.unclear[carried.terms]
         hits = np.flatnonzero(here)
         by = carried.pods[int(hits[0])] if len(hits) else ""
+        doubts = np.flatnonzero(doubtful)
+        doubt = self._table.doubt_of(carried, int(doubts[0])) if len(doubts) else ""
         every, staying, unclear = (
             _domains(carried, chosen, nodes) for chosen in (here, here & ~carried.leaving, doubtful)
         )
-        return Repelled(every, staying, unclear, by, met)
+        return Repelled(every, staying, unclear, by, doubt, met)
 
 
 def _domains(carried: Carried, chosen: Mask, nodes: int) -> Mask:

@@ -54,20 +54,37 @@ class Carried(NamedTuple):
 class Repelled(NamedTuple):
     """What such terms forbid pods of a shape: all nodes of it, those that stay forbidden when the pods that terminate
     are gone, and those that are forbidden by a term that may mean less than it seems to. `by` is the first pod that has
-    one of the `terms`, which are those that mean the shape.
+    one of the `terms`, which are those that mean the shape; `doubt` the first whose term is not clear, and why.
     """
 
     nodes: Mask
     staying: Mask
     unclear: Mask
     by: str
+    doubt: str
     terms: Mask
 
     def is_like(self, other: "Repelled") -> bool:
         """Whether it is the same."""
         masks = zip(self[:3], other[:3], strict=True)
-        same = self.by == other.by and np.array_equal(self.terms, other.terms)
+        same = (self.by, self.doubt) == (other.by, other.doubt) and np.array_equal(self.terms, other.terms)
         return same and all(np.array_equal(one, another) for one, another in masks)
+
+
+class Promised(NamedTuple):
+    """A pod of another scheduler that waits for a node which its scheduler has nominated for it. It holds room there
+    against priorities up to its own; and, until it is `lapsed`, against all, for it may be about to be bound.
+    """
+
+    pod: str
+    shape: int
+    node: int
+    priority: int
+    lapsed: bool
+
+    def holds_against(self, priority: int) -> bool:
+        """Whether a gang of this priority may not have the room."""
+        return not self.lapsed or priority <= self.priority
 
 
 class Hold(NamedTuple):
@@ -380,6 +397,8 @@ class Snapshot:
     # What is forbidden by the required anti-affinity of pods that are there: `allowed` leaves it out already.
     repelled: Mapping[int, Repelled] = field(default_factory=dict)
     carried: Carried | None = None
+    # Pods of other schedulers for which a node is nominated, in the order of their names.
+    promised: tuple[Promised, ...] = ()
     # Where pods may go that may not go there yet, because pods that terminate keep them away.
     clearing: Mapping[int, Mask] = field(default_factory=dict)
     # How many pods may go now, per disruption budget.

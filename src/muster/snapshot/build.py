@@ -14,22 +14,25 @@ from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.errors import DEFECT
 from muster.snapshot.apart import FREE, Apart
-from muster.snapshot.arrays import Gang, Issue, Repelled, Snapshot
+from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot
 from muster.snapshot.asked import Asked
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import UNSUPPORTED, Checked, Known, Surroundings, gang_of
 from muster.snapshot.guards import Guards
 from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
-from muster.snapshot.priorities import Ranks, values_of
+from muster.snapshot.priorities import Ranks, priority_of, values_of
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues, Standing, charge_of, implied
 from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
 from muster.snapshot.templates import shape_of
+from muster.snapshot.terms import EVERY_PRIORITY, Carrier
 from muster.snapshot.world import Key, PodFacts, State, World, allocatable_of, key_of
 
 # More than this no pod costs its queue, in thousandths of a core, bytes or devices.
 _MOST_CHARGED = 2**45
+# So long a node that another scheduler has nominated is closed to every gang.
+_PATIENT_NS = 5 * 60 * 10**9
 # Shapes that nobody has any more are forgotten when there are so many.
 _MOST_SHAPES = 20_000
 # The same when they have so many amounts and ports in all, and twice as many as those that are in use.
@@ -47,6 +50,15 @@ class Shape(NamedTuple):
     group: int = FREE
 
 
+class _Promise(NamedTuple):
+    """The uid of a pod and its nominated node, since when that is known, and for whom the room is held."""
+
+    which: tuple[str, str]
+    since_ns: int
+    priority: int
+    lapsed: bool
+
+
 class Builder:
     """Builds snapshots of one world, each from the one before."""
 
@@ -62,6 +74,9 @@ class Builder:
         self._system_namespaces = frozenset((priorities or Priorities()).system_namespaces)
         self._guards, self._apart = Guards(), Apart()
         self._checked: dict[Key, Checked] = {}
+        # Pods of other schedulers with a nominated node: since when that is known, and what they will have of terms.
+        self._promises: dict[Key, _Promise] = {}
+        self._promising: dict[Key, Carrier] = {}
         # The queues, and what gangs can have in all, each as it was at some count of changes.
         self._standing, self._standing_at = Standing({}), 0
         self._capacity: tuple[int, ...] = ()
@@ -107,6 +122,7 @@ class Builder:
             self._standing = Standing(world.queues, world.invalid_queues, classes)
             self._standing_at = world.queue_changes
         self._guards.update(world.budgets, world.left_alone | world.unread)
+        self._look_at_promises(now_ns)
         changed |= self._others_rules()
         self._rebuild_gangs(changed)
         if begins:
@@ -166,11 +182,44 @@ class Builder:
                 self._use(before.queue, -1)
                 self._use(gang.queue, 1)
 
+    def _look_at_promises(self, now_ns: int) -> None:
+        """Pods of other schedulers for which a node is nominated, each from the moment that it was seen so.
+
+        From outside, one that waits for others to leave looks like one that is about to be bound.
+        """
+        world, before, self._promises = self._world, self._promises, {}
+        self._promising = {}
+        for key, facts in sorted(world.promised.items()):
+            pod = facts.pod
+            which = (pod.metadata.uid, pod.status.nominated_node_name)
+            if which[1] not in self._row_of:
+                continue
+            known = before.get(key)
+            since_ns = known.since_ns if known is not None and known.which == which else now_ns
+            priority = priority_of(pod, world.priority_classes)
+            promise = _Promise(which, min(since_ns, now_ns), priority, now_ns - since_ns > _PATIENT_NS)
+            self._promises[key] = promise
+            if facts.terms:
+                binds = priority if promise.lapsed else EVERY_PRIORITY
+                terms = tuple(term._replace(binds=binds) for term in facts.terms)
+                self._promising[key] = Carrier(terms, which[1])
+
+    def _promised(self) -> tuple[Promised, ...]:
+        found = []
+        for key, promise in self._promises.items():
+            facts = self._world.promised[key]
+            number = self._shape_of.get(facts.shape)
+            if number is None:
+                number = self._add_shape(facts.shape, Shape(facts.request, facts.ports, facts.pod.spec))
+            node = self._row_of[promise.which[1]]
+            found.append(Promised("/".join(key), number, node, promise.priority, promise.lapsed))
+        return tuple(found)
+
     def _others_rules(self) -> set[Key]:
         """The gangs that the required anti-affinity of others may mean in another way than before."""
         world, labels_of = self._world, {name: one.metadata.labels for name, one in self._world.namespaces.items()}
         hidden = Namespace in world.hidden
-        moved = self._apart.update(world.carriers, {}, labels_of, world.namespace_changes, hidden=hidden)
+        moved = self._apart.update(world.carriers, self._promising, labels_of, world.namespace_changes, hidden=hidden)
         if moved.everything:
             return set(world.groups)
         changed = {key for key in moved.gangs if key in world.groups}
@@ -243,6 +292,7 @@ class Builder:
         if self._keys is None:
             self._keys = sorted(self._gangs)
         gangs = tuple(map(self._gangs.__getitem__, self._keys))
+        promised = self._promised()
         waiting = sorted({batch.shape for key in self._waiting for batch in self._gangs[key].waiting})
         for shape in waiting:
             if shape not in self._open:
@@ -283,6 +333,7 @@ class Builder:
             capacity=self._capacity_now(),
             repelled=repelled,
             carried=self._apart.carried if repelled else None,
+            promised=promised,
             clearing=self._clearing(waiting, repelled, unoffered),
             disruptions=self._guards.disruptions(self._world.pods.values(), self._row_of),
             unoffered=unoffered,
@@ -330,7 +381,9 @@ class Builder:
         )
         if not groups:
             return {}
-        found = self._apart.repelled(set(groups.values()), self._world.carriers, {}, self._table, self._row_of)
+        found = self._apart.repelled(
+            set(groups.values()), self._world.carriers, self._promising, self._table, self._row_of
+        )
         return {shape: found[group] for shape, group in groups.items() if group in found}
 
     def _allowed_now(self, shape: int, repelled: Repelled | None) -> Mask:

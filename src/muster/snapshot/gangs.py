@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from muster.api.cluster import QUEUE_LABEL, SUBGROUP_LABEL
 from muster.api.duration import parse_ns
+from muster.api.model import Condition
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec, is_grouped
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
@@ -31,6 +32,8 @@ _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
 BIND_BACKOFF = "BindBackoff"
 WAITING_FOR_ROOM = "WaitingForRoom"
+# How the message goes on after the name when the room is not the gang's: other schedulers have nominated it.
+WAITS_FOR_PROMISED = "waits for room that is nominated for pods of other schedulers"
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
 
@@ -171,9 +174,14 @@ def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str
 def _nominated_since(group: PodGroup) -> int:
     """When the gang's condition began to say that it waits for reserved room."""
     for condition in group.status.conditions:
-        if condition.type == "Scheduled" and condition.reason == WAITING_FOR_ROOM:
+        if condition.type == "Scheduled" and is_reserved(condition):
             return since_epoch_ns(condition.last_transition_time)
     return 0
+
+
+def is_reserved(condition: Condition) -> bool:
+    """Whether a gang waits for room that is reserved for it."""
+    return condition.reason == WAITING_FOR_ROOM and WAITS_FOR_PROMISED not in condition.message
 
 
 def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:

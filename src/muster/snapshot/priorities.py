@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from muster.api.cluster import BUILT_IN_PRIORITIES, PriorityClass
+from muster.api.cluster import BUILT_IN_PRIORITIES, Pod, PriorityClass
 from muster.api.once import once
 from muster.api.priorities import HIGHEST_OF_USERS
 from muster.snapshot.arrays import Issue
@@ -17,6 +17,14 @@ _LIVE = frozenset({State.WAITING, State.GATED, State.PLACED})
 def values_of(classes: Mapping[str, PriorityClass]) -> dict[str, int]:
     """The priorities by name, with those that are known without objects."""
     return {**BUILT_IN_PRIORITIES, **{name: one.value for name, one in classes.items()}}
+
+
+def priority_of(pod: Pod, classes: Mapping[str, PriorityClass]) -> int:
+    """The priority of a pod that is of no gang. The API server writes it into the spec; files may only name a class."""
+    if pod.spec.priority is not None:
+        return pod.spec.priority
+    default = max((one.value for one in classes.values() if one.global_default), default=0)
+    return values_of(classes).get(pod.spec.priority_class_name, default)
 
 
 class Ranks:

@@ -13,7 +13,10 @@ from e2e.plane import ControlPlane
 TARGET = Path(__file__).parents[2] / "src" / "muster" / "embedded" / "fields.json"
 # Group and version, and the kinds that the embedded server has of it.
 KINDS = {
-    "api/v1": "Pod Node Namespace Event ServiceAccount ConfigMap Secret Service Binding Eviction",
+    "api/v1": (
+        "Pod Node Namespace Event ServiceAccount ConfigMap Secret Service Binding Eviction PersistentVolume"
+        " PersistentVolumeClaim"
+    ),
     "apis/batch/v1": "Job",
     "apis/apps/v1": "StatefulSet ReplicaSet Deployment",
     "apis/coordination.k8s.io/v1": "Lease",
@@ -25,6 +28,8 @@ KINDS = {
     "apis/admissionregistration.k8s.io/v1": (
         "ValidatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding"
     ),
+    "apis/storage.k8s.io/v1": "StorageClass CSINode CSIDriver",
+    "apis/resource.k8s.io/v1": "DeviceClass",
     "apis/authentication.k8s.io/v1": "SelfSubjectReview",
     "apis/authorization.k8s.io/v1": "SelfSubjectAccessReview",
 }

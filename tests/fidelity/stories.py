@@ -1,6 +1,6 @@
 """All stories."""
 
-from fidelity import changes, custom, objects, pods, refused, strict
+from fidelity import changes, custom, objects, pods, refused, strict, volumes
 from fidelity.play import Story
 
 STORIES: tuple[Story, ...] = (
@@ -10,6 +10,7 @@ STORIES: tuple[Story, ...] = (
     *custom.STORIES,
     *strict.STORIES,
     *refused.STORIES,
+    *volumes.STORIES,
 )
 BY_NAME = {story.name: story for story in STORIES}
 assert len(BY_NAME) == len(STORIES), "two stories have one name"

@@ -159,15 +159,27 @@ class SpreadConstraint(Model, frozen=True, kw_only=True):
     when_unsatisfiable: str = "DoNotSchedule"
 
 
+class ClaimSource(Model, frozen=True, kw_only=True):
+    """The claim, of the pod's namespace, whose volume it is."""
+
+    claim_name: str = ""
+
+
 class Volume(Model, frozen=True, kw_only=True):
     """A volume, as far as it ties a pod to nodes."""
 
-    persistent_volume_claim: Present | None = None
+    persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
     gce_persistent_disk: Present | None = None
     aws_elastic_block_store: Present | None = None
     iscsi: Present | None = None
     rbd: Present | None = None
+
+
+class SchedulingGroup(Model, frozen=True, kw_only=True):
+    """The PodGroup of Kubernetes that a pod belongs to."""
+
+    pod_group_name: str = ""
 
 
 class PodSpec(Model, frozen=True, kw_only=True):
@@ -190,6 +202,8 @@ class PodSpec(Model, frozen=True, kw_only=True):
     volumes: list[Volume] = []
     host_network: bool = False
     host_users: bool | None = None
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: Present | None = None
 
 
 class PodCondition(Model, frozen=True, kw_only=True):

@@ -8,10 +8,12 @@ from muster.api.cluster import Namespace, Node, Pod, PodDisruptionBudget, Priori
 from muster.api.documents import Problem, child_path, shown
 from muster.api.evictionrequest import EvictionRequest
 from muster.api.interface import ResourceInterface
+from muster.api.native import DeviceClass, NativePodGroup
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue
 from muster.api.schema import conform, form_of
+from muster.api.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from muster.api.topology import Topology
 from muster.errors import BadObject
 
@@ -40,8 +42,13 @@ class Kind(NamedTuple):
 
     @property
     def name(self) -> str:
-        name: str = self.struct.__name__
+        name: str = getattr(self.struct, "KIND", self.struct.__name__)
         return name
+
+    @property
+    def resource(self) -> str:
+        """Its plural; with the group where another kind has the same one: `podgroups.scheduling.k8s.io`."""
+        return f"{self.plural}.{self.group}" if hasattr(self.struct, "KIND") else self.plural
 
 
 POD_GROUP = Kind(PodGroup, "podgroups", namespaced=True, ours=True, short_names=("pg",))
@@ -62,8 +69,23 @@ CORE_KINDS = (
     POD_DISRUPTION_BUDGET,
     NAMESPACE,
 )
-_BY_NAME = {(kind.api_version, kind.name): kind for kind in (*OUR_KINDS, *CORE_KINDS)}
-_BY_STRUCT = {kind.struct: kind for kind in (*OUR_KINDS, *CORE_KINDS)}
+NATIVE_POD_GROUP = Kind(NativePodGroup, "podgroups", namespaced=True, ours=False)
+CLAIM = Kind(PersistentVolumeClaim, "persistentvolumeclaims", namespaced=True, ours=False)
+DEVICE_CLASS = Kind(DeviceClass, "deviceclasses", namespaced=False, ours=False)
+# What only some pods ask about. A cluster may lack these kinds or not let muster read them: then such pods are held.
+OPTIONAL_KINDS = (
+    CLAIM,
+    Kind(PersistentVolume, "persistentvolumes", namespaced=False, ours=False),
+    Kind(StorageClass, "storageclasses", namespaced=False, ours=False),
+    Kind(CSINode, "csinodes", namespaced=False, ours=False),
+    Kind(CSIDriver, "csidrivers", namespaced=False, ours=False),
+    DEVICE_CLASS,
+    NATIVE_POD_GROUP,
+)
+_ALL = (*OUR_KINDS, *CORE_KINDS, *OPTIONAL_KINDS)
+_BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}
+_BY_NAME |= {(version, NATIVE_POD_GROUP.name): NATIVE_POD_GROUP for version in NativePodGroup.VERSIONS}
+_BY_STRUCT = {kind.struct: kind for kind in _ALL}
 _OUR_GROUPS = {kind.group for kind in OUR_KINDS}
 
 

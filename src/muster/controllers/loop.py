@@ -12,19 +12,31 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from muster.api.kinds import CORE_KINDS, POD, POD_DISRUPTION_BUDGET, POD_GROUP, QUEUE, TOPOLOGY, Kind
+from muster.api.kinds import (
+    CORE_KINDS,
+    DEVICE_CLASS,
+    NATIVE_POD_GROUP,
+    OPTIONAL_KINDS,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    POD_GROUP,
+    QUEUE,
+    TOPOLOGY,
+    Kind,
+)
 from muster.controllers.scheduler import OPTIONAL, WATCHED, Scheduler
 from muster.controllers.sending import Sender
 from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller
 from muster.decisions.notes import WARNING, Note
 from muster.decisions.orders import Orders
-from muster.errors import DEFECT, ApiError, BadObject, NotFound, Unreachable
+from muster.errors import DEFECT, ApiError, BadObject, Call, NotFound, Unreachable
 from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.clock import Clock, SystemClock
+from muster.kube.discovery import Discovery
 from muster.kube.events import EventRecorder, Regarding
-from muster.kube.resources import Unread, is_later
+from muster.kube.resources import AnyKind, Unread, is_later
 from muster.kube.watch import Added, Bookmark, Deleted, Listed, Modified, Restarted, watch
 from muster.plan.outcome import Plan
 from muster.snapshot.world import Key, key_of
@@ -43,6 +55,8 @@ _LAZY_ROUNDS = 8
 _PAUSES, _LONGEST_PAUSE_S = 2.0, 0.5
 # So many pods of a namespace are read one by one. When there are more, all are listed.
 _MOST_READ = 20
+# A kind that is not served, or closed to us, is asked for again so often.
+_UNSERVED_S = 60.0
 # How long it waits after a defect, at first and at most; after so many, one after the other, the process ends.
 _FIRST_DEFECT_S, _LONGEST_DEFECT_S, _MOST_DEFECTS = 5.0, 300.0, 10
 
@@ -83,8 +97,11 @@ class Loop:
         self._defects = 0
         # Whether plans were made that nobody was told of.
         self._looked = False
-        plurals = [kind.plural for kind in _KINDS]
-        self.sights = Sights(plurals, optional=_OPTIONAL, log=log, metrics=metrics, clock=self._clock)
+        spare = [kind.resource for kind in OPTIONAL_KINDS]
+        plurals = [kind.resource for kind in _KINDS]
+        self.sights = Sights(plurals, optional=_OPTIONAL, spare=spare, log=log, metrics=metrics, clock=self._clock)
+        for resource in spare:
+            scheduler.world.close(resource, f"muster has not listed {resource} yet")
         self.teller = Teller(
             client,
             scheduler,
@@ -126,6 +143,8 @@ class Loop:
         async with asyncio.TaskGroup() as tasks:
             for kind in _KINDS:
                 tasks.create_task(self._follow(kind))
+            for kind in OPTIONAL_KINDS:
+                tasks.create_task(self._follow_optional(kind))
             tasks.create_task(self._cycles())
             tasks.create_task(self.teller.run())
 
@@ -135,29 +154,62 @@ class Loop:
             async for change in changes:
                 self._take(kind, change)
 
+    async def _follow_optional(self, kind: Kind) -> None:
+        """One kind that a cluster may lack or not let us read: then pods that ask about it are held, and no others."""
+        discovery = Discovery(self._client)
+        while True:
+            served: AnyKind = kind
+            if kind is NATIVE_POD_GROUP:
+                try:
+                    found = await discovery.find_served(f"{kind.group}/*", kind.name)
+                except ApiError as error:
+                    self._take_optional(kind, Restarted("fault", error))
+                    await self._clock.sleep(_UNSERVED_S)
+                    continue
+                if found is None:
+                    missing = NotFound(Call("list", kind.resource), f"no version of {kind.group} has it")
+                    self._take_optional(kind, Restarted("not-found", missing))
+                    await self._clock.sleep(_UNSERVED_S)
+                    continue
+                served = found._replace(struct=kind.struct)
+            async with aclosing(watch(self._client, served, cap_s=_UNSERVED_S)) as changes:
+                async for change in changes:
+                    self._take_optional(kind, change)
+                    if served is not kind and isinstance(change, Restarted) and change.cause == "not-found":
+                        # Another version may be served by now.
+                        discovery.forget()
+                        break
+
+    def _take_optional(self, kind: Kind, change: Any) -> None:
+        """What is seen of such a kind; and whether it can be read at all."""
+        closed = _closed_by(kind, change, is_listed=self.sights.is_listed(kind.resource))
+        if closed is not None and self._scheduler.world.close(kind.resource, closed):
+            self._awake.set()
+        self._take(kind, change)
+
     def _take(self, kind: Kind, change: Any) -> None:
         scheduler, matters = self._scheduler, True
-        self.sights.take(kind.plural, change)
+        self.sights.take(kind.resource, change)
         match change:
             case Listed(items=items, unread=unread, resource_version=version):
                 anew = self._went_back(kind, version, self._versions)
                 if anew:
                     self._log.warning("versions went back: all is read anew", kind=kind.name, version=version)
-                self._versions[kind.plural] = version
+                self._versions[kind.resource] = version
                 scheduler.hide(kind.struct)
                 scheduler.replace(kind.struct, items, [one.metadata for one in unread], anew=anew)
                 for one in unread:
                     self._unread(kind, one, anew=anew)
             case Added(object=found) | Modified(object=found):
                 matters = scheduler.see(found)
-                self._versions[kind.plural] = found.metadata.resource_version
+                self._versions[kind.resource] = found.metadata.resource_version
             case Deleted(object=found):
                 scheduler.see(found, deleted=True)
-                self._versions[kind.plural] = found.metadata.resource_version
+                self._versions[kind.resource] = found.metadata.resource_version
             case Unread():
                 self._unread(kind, change)
             case Bookmark(resource_version=version):
-                self._versions[kind.plural] = version
+                self._versions[kind.resource] = version
                 return
             case Restarted(cause="forbidden") if kind.struct in OPTIONAL:
                 scheduler.hide(kind.struct, f"muster may not list and watch {kind.plural}")
@@ -171,7 +223,7 @@ class Loop:
 
     def _went_back(self, kind: Kind, version: str, versions: Mapping[str, str]) -> bool:
         """Whether a list is of an earlier version than was seen before: then the data of the server was restored."""
-        return is_later(versions.get(kind.plural, ""), version)
+        return is_later(versions.get(kind.resource, ""), version)
 
     def _wake_later(self, rounds: int) -> None:
         self._alarm = asyncio.get_running_loop().call_later(LAZY_S, self._ring, rounds - 1)
@@ -367,6 +419,20 @@ class Loop:
     def _at_ns(self) -> int:
         """The time that never goes back."""
         return int(self._clock.now_s() * _S)
+
+
+def _closed_by(kind: Kind, change: Any, *, is_listed: bool) -> str | None:
+    """Why objects of a kind can't be read after this; empty: they can, None: nothing changed."""
+    if not isinstance(change, Restarted):
+        return ""
+    if change.cause == "forbidden":
+        return f"muster may not list {kind.resource}"
+    if change.cause == "not-found":
+        # Where there are no classes of devices, none offers anything.
+        return "" if kind is DEVICE_CLASS else f"this API server does not serve {kind.resource}"
+    if is_listed or change.error is None:
+        return None
+    return f"{kind.resource} can't be read: {change.error.message}"
 
 
 def _concerned(orders: Orders) -> set[str]:

@@ -12,9 +12,11 @@ from msgspec import structs
 from muster.api.cluster import SUBGROUP_LABEL, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.kinds import decode
 from muster.api.model import Metadata, Model
+from muster.api.native import NativePodGroup
 from muster.api.podgroup import PodGroup, PodGroupStatus
 from muster.api.priorities import Priorities
 from muster.api.queue import Queue, QueueStatus
+from muster.api.storage import PersistentVolumeClaim
 from muster.api.topology import Topology
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.queue import check_queue
@@ -34,6 +36,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
+from muster.snapshot.referred import REFERRED
 from muster.snapshot.requests import RESIZE_PENDING, is_resize_infeasible, is_resized
 from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, PodFacts, State, World, key_of
 
@@ -49,6 +52,7 @@ _MOST_GONE = 20_000
 WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget, Namespace)
 # Without these the scheduler works all the same: what needs them is held, or treated as if it forbade.
 OPTIONAL = (Namespace,)
+_NAMESPACED = (PodGroup, PodDisruptionBudget, PersistentVolumeClaim, NativePodGroup)
 
 
 class Scheduler:
@@ -125,6 +129,8 @@ class Scheduler:
                 self._placed(after.gang)
             # A pod that is resized may need less than before.
             return not stays or (before is not None and after is not None and before.request != after.request)
+        if isinstance(found, REFERRED):
+            return world.refer(found, deleted=deleted)
         if isinstance(found, PodGroup):
             group = world.groups.get(key)
             self._forget_predecessor(found.metadata, deleted=deleted)
@@ -179,6 +185,9 @@ class Scheduler:
         elif struct is Queue:
             told = _told_in(raw, _ToldQueue(status=QueueStatus())).status
             self.world.apply(Queue(metadata=metadata, status=told), deleted=deleted, error=why)
+        elif struct in REFERRED:
+            self.world.refer_unread(struct, metadata, why, deleted=deleted)
+            return False
         elif deleted:
             for one in [one for one in self._known(struct) if key_of(one.metadata) == key_of(metadata)]:
                 self._take(one, deleted=True)
@@ -375,7 +384,7 @@ class Scheduler:
             known: Any = facts.pod if facts is not None else None
         else:
             kept = self._kept(struct)
-            known = kept.get(key if struct in (PodGroup, PodDisruptionBudget) else metadata.name)
+            known = kept.get(key if struct in _NAMESPACED else metadata.name)
         return known is not None and _is_after(known.metadata, metadata.resource_version)
 
     def _error_of(self, queue: Queue) -> str:
@@ -391,6 +400,8 @@ class Scheduler:
 
     def _kept(self, struct: type) -> dict[Any, Any]:
         world = self.world
+        if struct in REFERRED:
+            return world.referred.kept(struct)
         kept: dict[type, dict[Any, Any]] = {
             Node: world.nodes,
             PodGroup: world.groups,

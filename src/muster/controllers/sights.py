@@ -17,11 +17,16 @@ _HINTS = {
     "not-found": "install the definitions: muster crds | kubectl apply --server-side -f -",
 }
 _MOST_NAMED = 3
+# What is no trouble with a kind that need not be there.
+_ABSENT = ("forbidden", "not-found")
+_HELD = "only pods that refer to such objects are held; muster doctor lists missing rights"
 
 
 class Sights:
     """Takes everything that watches say. The resources are known from the start: each must be listed once, or be one of
     the optional ones, and forbidden.
+
+    Of those that are `spare` it is enough that the server has answered something: they need not be there at all.
     """
 
     def __init__(
@@ -29,21 +34,25 @@ class Sights:
         resources: Iterable[str],
         *,
         optional: Iterable[str] = (),
+        spare: Iterable[str] = (),
         log: Log = SILENT,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._log, self._metrics, self._clock = log, metrics, clock or SystemClock()
-        self._unlisted, self._optional = set(resources), frozenset(optional)
+        self._unlisted, self._optional, self._spare = set(resources), frozenset(optional), frozenset(spare)
         now_s = self._clock.now_s()
         self._heard_s = dict.fromkeys(self._unlisted, now_s)
+        self._unlisted |= self._spare
         self._troubles: dict[str, str] = {}
         # Since when the server does not answer.
         self._away_s: float | None = None
         for resource in self._heard_s:
-            if metrics is None:
-                break
-            metrics.cache_staleness.labels(resource).set_function(partial(self.staleness_s, resource))
+            self._measure(resource)
+
+    def _measure(self, resource: str) -> None:
+        if self._metrics is not None:
+            self._metrics.cache_staleness.labels(resource).set_function(partial(self.staleness_s, resource))
 
     @property
     def is_synced(self) -> bool:
@@ -58,6 +67,10 @@ class Sights:
         more = len(missing) - _MOST_NAMED
         named = ", ".join(missing[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
         return f"not listed yet: {named}" + (f" ({why})" if why else "") if missing else ""
+
+    def is_listed(self, resource: str) -> bool:
+        """Whether it was listed once."""
+        return resource in self._heard_s and resource not in self._unlisted
 
     def staleness_s(self, resource: str) -> float:
         """How long ago something was heard of it: so old may be what we know. Servers say something every minute."""
@@ -74,6 +87,9 @@ class Sights:
         if isinstance(change, Restarted):
             self._restarted(resource, change)
             return
+        if resource not in self._heard_s:
+            # One that need not be there, and is.
+            self._measure(resource)
         self._heard_s[resource] = self._clock.now_s()
         self.answered()
         if isinstance(change, Listed):
@@ -86,7 +102,8 @@ class Sights:
         if self._metrics is not None:
             self._metrics.watch_restarts.labels(resource, change.cause).inc()
         said = change.error.message if change.error is not None else change.cause
-        if change.cause == "forbidden" and resource in self._optional:
+        refused = change.cause == "forbidden" and resource in self._optional
+        if refused or (change.error is not None and resource in self._spare):
             self._unlisted.discard(resource)
         if change.cause in _ORDINARY:
             self._log.debug("a watch began anew", resource=resource, cause=change.cause)
@@ -96,6 +113,10 @@ class Sights:
             if self._away_s is None:
                 self._away_s = self._clock.now_s()
                 self._log.warning("the API server does not answer", error=said, hint=_hint(change))
+        elif resource in self._spare and change.cause in _ABSENT:
+            if self._troubles.get(resource) != said:
+                self._troubles[resource] = said
+                self._log.info("an optional kind can't be read", resource=resource, cause=change.cause, hint=_HELD)
         elif self._troubles.get(resource) != said:
             self._troubles[resource] = said
             self._log.warning(

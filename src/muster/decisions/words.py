@@ -142,6 +142,15 @@ class _About:
         return shortened(names[self.reason.queue] if 0 <= self.reason.queue < len(names) else self.gang.queue)
 
     @property
+    def tie(self) -> str:
+        """The claim that leaves only some nodes to the pods that it is about, or to others of the gang."""
+        ties, dimension = self.snapshot.ties, self.reason.dimension
+        if dimension is not None and dimension.shape in ties:
+            return ties[dimension.shape]
+        below = range(self.reason.row, self.gang.tree.ends[self.reason.row])
+        return next((ties[one.shape] for one in self.gang.waiting if one.leaf in below and one.shape in ties), "")
+
+    @property
     def missing(self) -> int:
         return max(self.reason.asked - self.reason.best, 0)
 
@@ -181,10 +190,12 @@ def _no_node(about: _About) -> tuple[str, str]:
     if not allowed.any():
         if dimension.shape in snapshot.behind_cordons and snapshot.behind_cordons[dimension.shape].any():
             return "the nodes that may take it are cordoned", "uncordon one of them"
-        return (
-            "the only node may not take it" if len(allowed) == 1 else f"none of the {len(allowed):,} nodes may take it",
-            "check its nodeSelector, affinity and tolerations, and whether the nodes are ready",
+        nobody = (
+            "the only node may not take it" if len(allowed) == 1 else f"none of the {len(allowed):,} nodes may take it"
         )
+        if about.tie:
+            return nobody, "add nodes that reach the volume, or check nodeSelector, affinity and tolerations"
+        return nobody, "check its nodeSelector, affinity and tolerations, and whether the nodes are ready"
     ask = snapshot.asks[dimension.shape]
     if not (snapshot.allocatable[allowed] >= ask).all(axis=1).any():
         return "no node that may take it is large enough even when empty", "ask for less per pod, or add larger nodes"
@@ -204,7 +215,7 @@ def _insufficient(about: _About) -> list[str]:
     )
     nobody, remedy = _no_node(about)
     nearest = f"nearest {about.nearest}" if about.path else f"there is room for {about.reason.best:,}"
-    return [what, nobody or nearest, remedy or "add nodes, or free room"]
+    return [what, nobody or nearest, about.tie, remedy or "add nodes, or free room"]
 
 
 def _not_enough_in_domain(about: _About) -> list[str]:
@@ -214,7 +225,7 @@ def _not_enough_in_domain(about: _About) -> list[str]:
         here = f"one {level} of {around}, where placed pods of the gang are"
     what = f"{about.who} needs room for {about.room} in {here}"
     where = about.nearest or f"no {level} is left to it"
-    return [what, where, f"free room for {about.missing:,} more there, or start the gang anew elsewhere"]
+    return [what, where, about.tie, f"free room for {about.missing:,} more there, or start the gang anew elsewhere"]
 
 
 def _fragmented(about: _About) -> list[str]:
@@ -224,17 +235,20 @@ def _fragmented(about: _About) -> list[str]:
     remedy = f"free room for {about.missing:,} more there, or relax the level"
     what = f"{about.who} needs room for {about.room} in one {level}"
     if about.around and about.around != about.path:
-        return [f"{what} of {about.around}, beside the rest of the gang", f"best left {about.nearest}", remedy]
+        what = f"{what} of {about.around}, beside the rest of the gang"
+        return [what, f"best left {about.nearest}", about.tie, remedy]
     if about.around:
-        return [f"{what}, beside the rest of the gang", f"best left {about.nearest}", remedy]
+        return [f"{what}, beside the rest of the gang", f"best left {about.nearest}", about.tie, remedy]
     total = f" ({about.reason.total:,} in all)" if about.reason.total is not None else ""
-    return [f"{what}: the total{total} is enough, no single {level} is", f"nearest {about.nearest}", remedy]
+    what = f"{what}: the total{total} is enough, no single {level} is"
+    return [what, f"nearest {about.nearest}", about.tie, remedy]
 
 
 def _no_arrangement(about: _About) -> list[str]:
     return [
         f"the parts of {about.who} fit one by one, but not together",
         "every arrangement was tried",
+        about.tie,
         "free room" + (", or relax a requiredTopologyLevel" if about.gang.holds else ", or ask for less per pod"),
     ]
 
@@ -440,6 +454,9 @@ def _bounding_queue(about: _About, most: int) -> str:
 
 
 def _unsupported(about: _About) -> list[str]:
+    if about.reason.remedy:
+        what = f"the pod {about.reason.pod} is held: {about.reason.detail}"
+        return [_and_more(what, about.others), "", about.reason.remedy]
     if not about.reason.pod:
         what = f"whether a node is forbidden to it depends on {about.reason.detail}"
         return [what, "as far as it is known, there is no room", "muster doctor says which rights are missing"]

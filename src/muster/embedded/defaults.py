@@ -274,7 +274,49 @@ def _definition(document: Document) -> None:
     status.setdefault("storedVersions", kept)
 
 
+def _claim(document: Document) -> None:
+    document.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    document["spec"].setdefault("resources", {})
+    document.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _persistent_volume(document: Document) -> None:
+    spec = document.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    document.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _storage_class(document: Document) -> None:
+    document.setdefault("reclaimPolicy", "Delete")
+    document.setdefault("volumeBindingMode", "Immediate")
+
+
+def _csi_node(document: Document) -> None:
+    drivers = document.setdefault("spec", {}).setdefault("drivers", None)
+    for driver in drivers or ():
+        driver.setdefault("topologyKeys", None)
+
+
+def _csi_driver(document: Document) -> None:
+    spec = document.setdefault("spec", {})
+    for field in ("attachRequired", "seLinuxMount", "podInfoOnMount", "requiresRepublish", "storageCapacity"):
+        spec.setdefault(field, field == "attachRequired")
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    spec.setdefault("volumeLifecycleModes", ["Persistent"])
+
+
+def _device_class(document: Document) -> None:
+    document.setdefault("spec", {})
+
+
 _BY_KIND: dict[str, Default] = {
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _persistent_volume,
+    "StorageClass": _storage_class,
+    "CSINode": _csi_node,
+    "CSIDriver": _csi_driver,
+    "DeviceClass": _device_class,
     "Pod": _pod,
     "Job": _job,
     "StatefulSet": _stateful_set,

@@ -24,7 +24,10 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 # Holds a definition until its objects are gone.
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 # Kinds whose deletion answers with what was deleted; others answer with a Status.
-_RETURNED = ("Pod", "ServiceAccount", "Namespace", "Service")
+_RETURNED = (
+    *("Pod", "ServiceAccount", "Namespace", "Service", "PersistentVolume", "PersistentVolumeClaim"),
+    *("StorageClass", "CSINode", "CSIDriver", "DeviceClass"),
+)
 
 
 class Deletion(NamedTuple):

@@ -121,6 +121,8 @@ _TABLE = (
         verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
     ),
     _Row("v1", "nodes", "Node", False, "no", subresources="status", generation=False),
+    _Row("v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, "pvc", subresources="status", generation=False),
+    _Row("v1", "persistentvolumes", "PersistentVolume", False, "pv", subresources="status", generation=False),
     _Row("v1", "pods", "Pod", True, "po", _ALL, subresources="binding eviction resize status"),
     _Row("v1", "secrets", "Secret", generation=False),
     _Row("v1", "serviceaccounts", "ServiceAccount", short="sa", generation=False),
@@ -179,6 +181,10 @@ _TABLE = (
     _Row(_RBAC, "rolebindings", "RoleBinding", generation=False, upsert=True),
     _Row(_RBAC, "roles", "Role", generation=False, upsert=True),
     _Row("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, "pc", counting=False),
+    _Row("storage.k8s.io/v1", "csidrivers", "CSIDriver", False, generation=False),
+    _Row("storage.k8s.io/v1", "csinodes", "CSINode", False, generation=False),
+    _Row("storage.k8s.io/v1", "storageclasses", "StorageClass", False, "sc", generation=False),
+    _Row("resource.k8s.io/v1", "deviceclasses", "DeviceClass", False),
 )
 _SUBRESOURCE_KINDS = {
     "binding": ("v1", "Binding", _CREATE),
@@ -197,8 +203,10 @@ GROUPS = (
     "rbac.authorization.k8s.io",
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
+    "storage.k8s.io",
     "scheduling.k8s.io",
     "coordination.k8s.io",
+    "resource.k8s.io",
 )
 
 

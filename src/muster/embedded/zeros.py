@@ -15,6 +15,12 @@ _EMPTY: dict[tuple[str, str], Document] = {
     ("v1", "Pod"): {"spec": {"containers": None}, "status": {}},
     ("v1", "Node"): {"spec": {}, "status": {}},
     ("v1", "Namespace"): {"spec": {}, "status": {}},
+    ("v1", "PersistentVolume"): {"spec": {}, "status": {}},
+    ("v1", "PersistentVolumeClaim"): {"spec": {"resources": {}}, "status": {}},
+    ("storage.k8s.io/v1", "StorageClass"): {"provisioner": ""},
+    ("storage.k8s.io/v1", "CSINode"): {"spec": {"drivers": None}},
+    ("storage.k8s.io/v1", "CSIDriver"): {"spec": {}},
+    ("resource.k8s.io/v1", "DeviceClass"): {"spec": {}},
     ("v1", "Service"): {"spec": {}, "status": {"loadBalancer": {}}},
     ("v1", "Event"): {
         "involvedObject": {},

@@ -32,7 +32,7 @@ from muster.plan.outcome import (
 )
 from muster.plan.progress import Progress, counts_of, whole_again
 from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
-from muster.plan.reasons import reason_of, reason_of_issue
+from muster.plan.reasons import doubtful, reason_of, reason_of_issue
 from muster.plan.stale import Clock, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
@@ -505,6 +505,11 @@ class _Cycle:
     def _outcome(self, state: State) -> Outcome:
         rows = rows_of(state.progress, state.unknown_wishes)
         reasons = [*state.reasons, *state.waits.values(), *map(reason_of_issue, state.gang.notes)]
+        doubts = doubtful(state.gang, self._snapshot) if state.verdict is Verdict.INFEASIBLE else []
+        if doubts:
+            # It was tried, and is not placed; but what it is refused for may come in a way that is not planned with.
+            reasons = [*doubts, *reasons[len(state.reasons) :]]
+            return Outcome(Verdict.HELD, rows[0].satisfied, rows, tuple(reasons), None, state.steps)
         return Outcome(state.verdict, rows[0].satisfied, rows, tuple(reasons), state.proof, state.steps)
 
     def memory(self) -> Memory:

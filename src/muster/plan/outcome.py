@@ -86,6 +86,8 @@ class Reason(NamedTuple):
     # What a queue does not allow: `asked` of the resource, where `best` is left of `total`; in base units.
     queue: int = NONE
     charge: int = NONE
+    # What would help, where the code alone does not say it.
+    remedy: str = ""
 
 
 class Placement(NamedTuple):

@@ -3,7 +3,7 @@
 from muster.plan.nearest import Near
 from muster.plan.outcome import Code, Reason
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof, Refused
-from muster.snapshot.arrays import Issue
+from muster.snapshot.arrays import Gang, Issue, Snapshot
 
 
 def reason_of(proof: Proof | None, row: int, *, surplus: bool = False) -> Reason:
@@ -78,4 +78,22 @@ def _short(proof: Certificate, row: int, surplus: bool) -> Reason:
 
 def reason_of_issue(issue: Issue) -> Reason:
     """What was found while the snapshot was built."""
-    return Reason(issue.code, issue.row, asked=issue.asked, total=issue.most, detail=issue.detail, pod=issue.pod)
+    return Reason(
+        *(issue.code, issue.row, issue.asked), total=issue.most, detail=issue.detail, pod=issue.pod, remedy=issue.remedy
+    )
+
+
+def doubtful(gang: Gang, snapshot: Snapshot) -> list[Reason]:
+    """Why it can't be said of a gang that it does not fit: it may get a resource in another way."""
+    return [
+        Reason(Code.UNSUPPORTED, 0, detail=doubt.why, pod=doubt.pod, remedy=doubt.remedy)
+        for doubt in gang.doubts
+        if not (doubt.alone and _is_offered(doubt.resource, snapshot))
+    ]
+
+
+def _is_offered(resource: str, snapshot: Snapshot) -> bool:
+    """Whether some node has any of it."""
+    if resource not in snapshot.resources:
+        return False
+    return bool(snapshot.allocatable[:, snapshot.resources.index(resource)].any())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from muster.api.tree import NONE, satisfied
 from muster.kube.client import Limits
-from muster.sim import facts
+from muster.sim import facts, volumes
 from muster.sim.books import CHARGES, NODES, PODS, Books, charge_of, charged, is_muster, summed
 from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Document, Group, Key, Member, Node
 from muster.sim.sight import Sight
@@ -243,8 +243,11 @@ class Binds:
                 taken = facts.clash(pod.spec, one.spec) if one.uid != pod.uid else None
                 if taken is not None:
                     return f"the port {taken.number} is taken by {_name(one)}"
+        store, space = self._books.store, pod.key[0]
         said = [
-            facts.forbids(node, pod.spec) if node is not None else "the node is not there"
+            facts.forbids(node, pod.spec) or volumes.forbids(store, space, pod.spec, node)
+            if node is not None
+            else "the node is not there"
             for node in self._seen_nodes(pod.node, nodes_s)
         ]
         return said[0] if all(said) else ""

@@ -56,6 +56,7 @@ class Books:
     """What is there, and what was there."""
 
     def __init__(self, store: Store) -> None:
+        self.store = store
         self.pods: dict[Key, Member] = {}
         self.nodes: dict[str, Past[Node | None]] = {}
         self.groups: dict[Key, Past[Group | None]] = {}

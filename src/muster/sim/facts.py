@@ -229,8 +229,14 @@ def _meets(node: Node, term: Document) -> bool:
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
-    by_label = all(_holds(node.labels.get(one["key"]), one) for one in expressions)
+    by_label = not expressions or meets_labels(node, term)
     return by_label and all(one["key"] == "metadata.name" and _holds(node.name, one) for one in fields)
+
+
+def meets_labels(node: Node, term: Document) -> bool:
+    """Whether the labels of a node are as a term of a selector wants them."""
+    expressions = term.get("matchExpressions") or ()
+    return bool(expressions) and all(_holds(node.labels.get(one["key"]), one) for one in expressions)
 
 
 def _holds(value: str | None, requirement: Document) -> bool:
@@ -300,8 +306,7 @@ def not_known(spec: Document) -> str:
         return "topologySpreadConstraints"
     if spec.get("resourceClaims"):
         return "resourceClaims"
-    volumes = spec.get("volumes") or ()
-    return "volumes" if any("persistentVolumeClaim" in one or "ephemeral" in one for one in volumes) else ""
+    return "workloadRef" if spec.get("workloadRef") else ""
 
 
 def group_of(document: Document) -> Group:

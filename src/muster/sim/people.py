@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from muster.api.documents import shown
-from muster.api.kinds import CORE_KINDS, OUR_KINDS
+from muster.api.kinds import CORE_KINDS, OPTIONAL_KINDS, OUR_KINDS
 from muster.embedded.kinds import Resource
 from muster.embedded.mirror import MERGE
 from muster.embedded.objects import timestamp
@@ -27,7 +27,7 @@ from muster.sim.vetting import leaves_of
 
 SPACE = "default"
 _DONE = ("Succeeded", "Failed")
-_READ = {kind.name for kind in (*CORE_KINDS, *OUR_KINDS)}
+_READ = {kind.name for kind in (*CORE_KINDS, *OPTIONAL_KINDS, *OUR_KINDS)}
 
 
 class People:

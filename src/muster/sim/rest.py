@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api.kinds import CORE_KINDS, OUR_KINDS, Kind
+from muster.api.kinds import CORE_KINDS, OPTIONAL_KINDS, OUR_KINDS, Kind
 from muster.api.podgroup import PodGroupStatus
 from muster.api.tree import satisfied
 from muster.controllers.scheduler import WATCHED, Scheduler
@@ -203,6 +203,8 @@ class _Rest:
             for kind in (*CORE_KINDS, *OUR_KINDS):
                 if kind.struct in WATCHED:
                     self._show(scheduler, kind)
+            for kind in OPTIONAL_KINDS:
+                self._show(scheduler, kind)
             for gang in self._books.groups:
                 if self._backs_off(gang):
                     scheduler.world.rest(gang, "its binds were refused")

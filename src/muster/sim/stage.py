@@ -11,22 +11,23 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any, Protocol
 
-from muster.api.kinds import CORE_KINDS, OUR_KINDS
+from muster.api.kinds import CORE_KINDS, NATIVE_POD_GROUP, OPTIONAL_KINDS, OUR_KINDS, kind_of
+from muster.api.native import NativePodGroup
 from muster.embedded.exchange import Request
 from muster.embedded.server import Server
 from muster.errors import MusterError, UsageError
-from muster.sim.objects import GPU
 
 Document = dict[str, Any]
 MERGE, BY_TYPE = "application/merge-patch+json", "application/strategic-merge-patch+json"
 SPACE = "default"
 # Pods that terminate when a story begins are gone so many seconds later.
 GOING_S = 20
-_KINDS = {kind.name: kind for kind in (*CORE_KINDS, *OUR_KINDS)}
+_OTHERS = tuple(kind for kind in OPTIONAL_KINDS if kind is not NATIVE_POD_GROUP)
+_KINDS = {kind.name: kind for kind in (*CORE_KINDS, *_OTHERS, *OUR_KINDS)}
 # In this order objects are created; pods that run come before their gangs, those that wait after them.
 _ORDER = ("Namespace", "Node", "Topology", "Queue", "PriorityClass", "running Pod", "PodGroup")
 # Kinds whose status is written as it stands in the file; that of a Node goes with it.
-_TOLD = ("Pod", "PodGroup", "PodDisruptionBudget")
+_TOLD = ("Pod", "PodGroup", "PodDisruptionBudget", "PersistentVolumeClaim", "PersistentVolume")
 # Who owns a pod of which nobody is told the owner: a kind that no server knows, so that none misses it.
 NOBODY = {"apiVersion": "story.muster.dev/v1", "kind": "Workload"}
 
@@ -92,7 +93,11 @@ class Stage:
             return
         if space != SPACE:
             self._make_space(space)
-        folder = folder_of(kind, space)
+        if kind_of(document) is NATIVE_POD_GROUP:
+            self._make_native_kind()
+            folder = f"/apis/{document['apiVersion']}/namespaces/{space}/{NATIVE_POD_GROUP.plural}"
+        else:
+            folder = folder_of(kind, space)
         if self._send("GET", f"{folder}/{name}")[0] == 200:
             self._change(f"{folder}/{name}", document)
             return
@@ -112,6 +117,13 @@ class Stage:
         if self._send("GET", f"/api/v1/namespaces/{name}")[0] != 200:
             document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             self._ask("POST", "/api/v1/namespaces", document)
+
+    def _make_native_kind(self) -> None:
+        """PodGroups of Kubernetes are served where an administrator has switched them on."""
+        definition = native_definition()
+        folder = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        if self._send("GET", f"{folder}/{definition['metadata']['name']}")[0] != 200:
+            self._ask("POST", folder, definition)
 
     def _create(self, folder: str, document: Document) -> None:
         kind, name = document["kind"], document["metadata"]["name"]
@@ -153,6 +165,30 @@ class Stage:
             said = answer.get("message", answer) if isinstance(answer, dict) else answer
             raise NotTaken(f"{method} {path}: {said}", "the story has an object that no API server takes")
         return answer
+
+
+def native_definition() -> Document:
+    """PodGroup of scheduling.k8s.io in all its versions, as a kind that any server can have."""
+    kind, schema = NATIVE_POD_GROUP, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [
+        {
+            "name": version.rpartition("/")[2],
+            "served": True,
+            "storage": version == kind.api_version,
+            "schema": {"openAPIV3Schema": schema},
+        }
+        for version in (kind.api_version, *NativePodGroup.VERSIONS)
+    ]
+    names = {"kind": kind.name, "plural": kind.plural, "singular": "podgroup", "listKind": "PodGroupList"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": kind.resource,
+            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/issues/4671"},
+        },
+        "spec": {"group": kind.group, "names": names, "scope": "Namespaced", "versions": versions},
+    }
 
 
 def on(server: Server, who: str = "people") -> Stage:
@@ -227,7 +263,7 @@ def _owned(metadata: Document) -> Document:
 
 def _container(number: int, container: Document) -> Document:
     asked = (container.get("resources") or {}).get("requests") or {}
-    limits = {resource: amount for resource, amount in asked.items() if resource == GPU}
+    limits = {resource: amount for resource, amount in asked.items() if "/" in resource}
     resources = {"requests": asked, "limits": limits}
     return {"name": f"c{number}", "image": "none", **container, "resources": resources}
 

@@ -168,6 +168,21 @@ class Issue(NamedTuple):
     # Of a priority: which it is, and the highest that is admitted.
     asked: int = 0
     most: int | None = None
+    # What would help, where the code alone does not say it.
+    remedy: str = ""
+
+
+class Doubt(NamedTuple):
+    """A resource that a gang may get in a way that is not planned with: "it does not fit" is not said because of it.
+
+    `alone`: only as long as no node has any of it.
+    """
+
+    resource: str
+    why: str
+    remedy: str
+    pod: str = ""
+    alone: bool = False
 
 
 class Counts(NamedTuple):
@@ -220,6 +235,8 @@ class Gang:
     notes: tuple[Issue, ...] = ()
     # Where its queue is written, in words.
     queue_field: str = "spec.queue"
+    # What it asks for and may get in ways that are not planned with.
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def is_preemptible(self) -> bool:
@@ -405,6 +422,8 @@ class Snapshot:
     disruptions: tuple[int, ...] = ()
     # Per shape that asks for any: the amounts of resources that no node offers, in base units.
     unoffered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    # Per waiting shape whose claims leave only some nodes to it: one of these claims and its nodes, in words.
+    ties: Mapping[int, str] = field(default_factory=dict)
 
     def asked(self, shape: int) -> dict[str, int]:
         """All that a pod of the shape asks for, by name, host ports and what no node offers included."""

@@ -16,6 +16,7 @@ from muster.errors import DEFECT
 from muster.snapshot.apart import FREE, Apart
 from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot
 from muster.snapshot.asked import Asked
+from muster.snapshot.claims import Tie, Ties
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import UNSUPPORTED, Checked, Known, Surroundings, gang_of
 from muster.snapshot.guards import Guards
@@ -27,7 +28,7 @@ from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
 from muster.snapshot.templates import shape_of
 from muster.snapshot.terms import EVERY_PRIORITY, Carrier
-from muster.snapshot.world import Key, PodFacts, State, World, allocatable_of, key_of
+from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, allocatable_of, key_of
 
 # More than this no pod costs its queue, in thousandths of a core, bytes or devices.
 _MOST_CHARGED = 2**45
@@ -41,13 +42,14 @@ _TOO_MANY_PORTS = "more host ports than can be counted beside those of other pod
 
 
 class Shape(NamedTuple):
-    """What pods of one shape ask for, the rules of one of them, and who keeps them away."""
+    """What pods of one shape ask for, the rules of one of them, who keeps them away, and claims that bind them."""
 
     request: Request
     ports: tuple[Port, ...]
     spec: PodSpec
     # What the required anti-affinity of others makes of it (`apart.Apart`).
     group: int = FREE
+    ties: tuple[Tie, ...] = ()
 
 
 class _Promise(NamedTuple):
@@ -135,6 +137,7 @@ class Builder:
         self._nodes = [world.nodes[name] for name in self._names]
         self._row_of = {name: row for row, name in enumerate(self._names)}
         self._table = NodeTable(self._nodes)
+        self._ties = Ties(self._table)
         self._room_rows = world.room.rows(self._names)
         self._capacity_at = NONE
         self._look_at_topologies()
@@ -162,6 +165,7 @@ class Builder:
             self._shape_number,
             self._plain_shape,
             self._checked,
+            world.referred,
         )
         for key in sorted(changed):
             group, before = world.groups.get(key), self._gangs.get(key)
@@ -275,9 +279,14 @@ class Builder:
             group = self._apart.group_of(key_of(metadata), metadata.labels, priority, facts.gang)
             if group != FREE:
                 key += b" %d" % group
+        ties = self._ties_of(facts)
+        if ties and (effect := self._ties.effect(ties)):
+            key += b" " + effect
+        else:
+            ties = ()
         number = self._shape_of.get(key)
         if number is None:
-            number = self._add_shape(key, Shape(facts.request, facts.ports, facts.pod.spec, group))
+            number = self._add_shape(key, Shape(facts.request, facts.ports, facts.pod.spec, group, ties))
         return number
 
     def _add_shape(self, key: bytes, shape: Shape) -> int:
@@ -287,6 +296,12 @@ class Builder:
         if shape.ports:
             self._shape_ports.add(number, shape.ports)
         return number
+
+    def _ties_of(self, facts: PodFacts) -> tuple[Tie, ...]:
+        """The claims that leave only some nodes to a pod that waits."""
+        if not facts.refers.claims or facts.state is not State.WAITING:
+            return ()
+        return tuple(self._world.referred.look(facts.pod.metadata.namespace or DEFAULT_NAMESPACE, facts.refers)[1])
 
     def _arrays(self, now_ns: int) -> Snapshot:
         if self._keys is None:
@@ -326,6 +341,7 @@ class Builder:
             allowed=self._masks(waiting, repelled, unoffered),
             behind_cordons={shape: mask for shape, mask in behind_cordons.items() if shape not in unoffered},
             liked={shape: self._liked[shape] for shape in waiting if shape in self._liked},
+            ties={shape: self._shapes[shape].ties[0].words for shape in waiting if self._shapes[shape].ties},
             topologies=self._domains,
             gangs=gangs,
             queues=self._queues(),
@@ -413,10 +429,11 @@ class Builder:
         return {shape: mask for shape, mask in masks.items() if mask.any()}
 
     def _look_at_shape(self, shape: int) -> None:
-        spec = self._shapes[shape].spec
-        self._open[shape] = self._table.allowed(spec)
+        spec, ties = self._shapes[shape].spec, self._shapes[shape].ties
+        reached = self._ties.mask(ties)
+        self._open[shape] = self._table.allowed(spec) & reached
         if self._table.cordoned:
-            self._behind_cordons[shape] = self._table.allowed(spec, cordons=False) & ~self._open[shape]
+            self._behind_cordons[shape] = self._table.allowed(spec, cordons=False) & reached & ~self._open[shape]
         liked = self._table.liked(spec)
         if liked.any():
             self._liked[shape] = liked

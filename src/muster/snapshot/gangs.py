@@ -14,11 +14,12 @@ from muster.api.validation import podgroup
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.violation import ERROR, Report
 from muster.errors import BadObject
-from muster.snapshot.arrays import Batch, Counts, Gang, Hold, Issue, Kept, Placed, Recorded
+from muster.snapshot.arrays import Batch, Counts, Doubt, Gang, Hold, Issue, Kept, Placed, Recorded
 from muster.snapshot.guards import Guards
 from muster.snapshot.kept import keeping_of
 from muster.snapshot.priorities import Ranks
 from muster.snapshot.queues import Standing
+from muster.snapshot.referred import Referred
 from muster.snapshot.requests import Request
 from muster.snapshot.times import since_epoch_ns
 from muster.snapshot.world import Key, PodFacts, State
@@ -82,6 +83,8 @@ class Surroundings:
     plain_shape: Callable[[Request], int]
     # What was checked before.
     checked: dict[Key, Checked]
+    # What pods refer to.
+    referred: Referred
 
 
 # A workload names its queue by one of these.
@@ -145,6 +148,7 @@ def gang_of(
         held=tuple(held),
         notes=tuple(notes),
         queue_field=_queue_field(group),
+        doubts=tuple(pods.doubts.values()),
     )
 
 
@@ -294,6 +298,8 @@ class _Pods:
         self._seen = -1
         # The shapes of those that are set aside and have a node.
         self.aside: list[int] = []
+        # What waiting pods may get in ways that are not planned with, by resource.
+        self.doubts: dict[str, Doubt] = {}
         # Per leaf: succeeded, gated, terminating, total, failed.
         self.counts: dict[int, list[int]] = {}
 
@@ -317,7 +323,7 @@ class _Pods:
             if row != NONE:
                 owners = metadata.owner_references
                 # One whose ports, or rules that we do not know, would have to be looked at elsewhere is not moved.
-                plain = not facts.ports and not facts.unsupported and not facts.resized
+                plain = not (facts.ports or facts.unsupported or facts.resized or facts.refers)
                 controlled = plain and any(owner.controller for owner in owners) if owners else False
                 guards = around.guards.of(self._namespace, metadata.labels) if self._guarded else ()
                 guards += around.guards.staying((self._namespace, metadata.name))
@@ -337,6 +343,11 @@ class _Pods:
             return
         if facts.unsupported:
             self._held.append(Issue(UNSUPPORTED, leaf, ", ".join(facts.unsupported), name))
+        if facts.refers:
+            obstacles, _ = self._around.referred.look(self._namespace, facts.refers)
+            self._held += [Issue(UNSUPPORTED, leaf, str(one), name, remedy=one.remedy) for one in obstacles]
+        for doubt in self._around.referred.doubts(facts.request):
+            self.doubts.setdefault(doubt.resource, doubt._replace(pod=name))
         nominated = self._around.node_row.get(facts.pod.status.nominated_node_name, NONE)
         shape = self._around.shape_number(facts, self._priority)
         self._waiting.setdefault((leaf, shape), []).append((name, self._seen, nominated))

@@ -114,6 +114,8 @@ def unsupported_fields(pod: Pod) -> list[str]:
     found = [*_unsupported_affinity(spec), *_unsupported_spread(spec)]
     if spec.resource_claims:
         found.append("spec.resourceClaims")
+    if spec.workload_ref is not None:
+        found.append("spec.workloadRef")
     for index, volume in enumerate(spec.volumes):
         found += [f"spec.volumes[{index}].{name}" for name, there in _tying(volume) if there is not None]
     for index, toleration in enumerate(spec.tolerations):
@@ -155,9 +157,8 @@ def _unsupported_spread(spec: PodSpec) -> Iterator[str]:
 
 
 def _tying(volume: Volume) -> tuple[tuple[str, Present | None], ...]:
-    """The kinds of volume that tie a pod to nodes, or keep two pods from sharing one."""
+    """The kinds of volume that tie a pod to nodes, or keep two pods from sharing one; not claims."""
     return (
-        ("persistentVolumeClaim", volume.persistent_volume_claim),
         ("ephemeral", volume.ephemeral),
         ("gcePersistentDisk", volume.gce_persistent_disk),
         ("awsElasticBlockStore", volume.aws_elastic_block_store),

@@ -44,6 +44,18 @@ class Column:
         met[:-1] = [holds(value) for value in self._codes]
         return met[self._code_of]
 
+    def among(self, values: Collection[str]) -> Mask:
+        """The nodes whose value is one of these; asked once per value."""
+        met = np.zeros(len(self._codes) + 1, dtype=bool)
+        met[[self._codes[value] for value in values if value in self._codes]] = True
+        return met[self._code_of]
+
+    @property
+    def present(self) -> Mask:
+        """The nodes that have the label."""
+        found: Mask = self._code_of != NONE
+        return found
+
 
 class NodeTable:
     """The nodes of a snapshot in the order of their rows, with their labels and taints by column."""
@@ -71,10 +83,10 @@ class NodeTable:
         """The nodes that the pod's own rules and the nodes' taints allow, and that are ready."""
         mask = self.ready.copy()
         for label, value in spec.node_selector.items():
-            mask &= self.column(label).where(value.__eq__)
+            mask &= self.column(label).among((value,))
         affinity = spec.affinity.node_affinity if spec.affinity else None
         if affinity is not None and affinity.required_during_scheduling_ignored_during_execution is not None:
-            mask &= self._selected(affinity.required_during_scheduling_ignored_during_execution)
+            mask &= self.selected(affinity.required_during_scheduling_ignored_during_execution)
         for taint, rows in self._taint_rows.items():
             keeps_away = taint.effect in (NO_SCHEDULE, NO_EXECUTE) and (cordons or taint != _CORDON)
             if keeps_away and not tolerates(spec.tolerations, taint):
@@ -98,14 +110,14 @@ class NodeTable:
                 scores[rows] -= 1
         return scores
 
-    def _selected(self, selector: NodeSelector) -> Mask:
-        """One of the terms holds; without terms nothing does."""
+    def selected(self, selector: NodeSelector, *, names: bool = True) -> Mask:
+        """One of the terms holds; without terms nothing does. Without `names`, by labels alone."""
         mask = np.zeros(len(self), dtype=bool)
         for term in selector.node_selector_terms:
-            mask |= self._meets_term(term)
+            mask |= self._meets_term(term, names=names)
         return mask
 
-    def _meets_term(self, term: NodeSelectorTerm) -> Mask:
+    def _meets_term(self, term: NodeSelectorTerm, *, names: bool = True) -> Mask:
         """All conditions hold; a term without conditions selects nothing."""
         if not term.match_expressions and not term.match_fields:
             return np.zeros(len(self), dtype=bool)
@@ -114,7 +126,7 @@ class NodeTable:
             mask &= _meets(self.column(expression.key), expression)
         for field in term.match_fields:
             known = field.key == "metadata.name" and field.operator in ("In", "NotIn")
-            mask &= _meets(self._names, field) if known else False
+            mask &= (_meets(self._names, field) if names else True) if known else False
         return mask
 
 
@@ -122,13 +134,13 @@ def _meets(column: Column, requirement: LabelRequirement) -> Mask:
     """Which nodes meet one condition; an operator that nobody knows is met by none."""
     operator, values = requirement.operator, frozenset(requirement.values)
     if operator == "In":
-        return column.where(values.__contains__)
+        return column.among(values)
     if operator == "NotIn":
-        return ~column.where(values.__contains__)
+        return ~column.among(values)
     if operator == "Exists":
-        return column.where(lambda value: True)
+        return column.present
     if operator == "DoesNotExist":
-        return ~column.where(lambda value: True)
+        return ~column.present
     bound = _whole(requirement.values[0]) if operator in ("Gt", "Lt") and len(requirement.values) == 1 else None
     return column.where(lambda value: _compares(_whole(value), operator, bound))
 

@@ -5,11 +5,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from muster.api.cluster import Pod, PodSpec
+from muster.api.cluster import ClaimSource, Pod, PodSpec, Volume
 from muster.errors import BadObject
 from muster.snapshot.ports import Port
 from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, unsupported_fields, wishes
 
+# What stands in a template for every claim: pods of one template have claims of different names.
+_A_CLAIM = Volume(persistent_volume_claim=ClaimSource())
 # Templates that nobody uses any more are forgotten when there are so many, or when they are so long in all.
 _MOST_TEMPLATES, _MOST_BYTES = 10_000, 2**26
 # The most host ports that a pod may ask for. Names of resources need no bound: what no node offers is no column.
@@ -41,6 +43,8 @@ class Templates:
     def of(self, spec: PodSpec) -> Template:
         """The template of a spec, wherever its pod is."""
         bare = structs.replace(spec, node_name="") if spec.node_name else spec
+        if any(map(_names_claim, spec.volumes)):
+            bare = structs.replace(bare, volumes=[_A_CLAIM if _names_claim(one) else one for one in spec.volumes])
         key = msgspec.json.encode(bare)
         found = self._known.get(key)
         if found is None:
@@ -53,8 +57,15 @@ class Templates:
 
     def shared(self, pod: Pod, template: Template) -> Pod:
         """The same pod, with the spec that all pods of the template share as far as they can."""
-        node = pod.spec.node_name
+        node, volumes = pod.spec.node_name, pod.spec.volumes
+        if any(map(_names_claim, volumes)):
+            # Each pod has claims of its own, and the rest in common.
+            return structs.replace(pod, spec=structs.replace(template.spec, node_name=node, volumes=volumes))
         return structs.replace(pod, spec=structs.replace(template.spec, node_name=node) if node else template.spec)
+
+
+def _names_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None
 
 
 def _template(spec: PodSpec) -> Template:

@@ -16,6 +16,7 @@ from muster.api.topology import Topology
 from muster.errors import BadObject
 from muster.snapshot.arrays import Recorded
 from muster.snapshot.ports import Port, PortIndex
+from muster.snapshot.referred import NO_REFERENCES, REFERRED, References, Referred, references_of
 from muster.snapshot.requests import (
     LARGEST,
     PODS,
@@ -68,6 +69,8 @@ class PodFacts(NamedTuple):
     resized: bool = False
     # Its required anti-affinity, where that keeps others away: it has a node, or one is nominated for it.
     terms: tuple[Term, ...] = ()
+    # The objects that decide whether and where it may go.
+    refers: References = NO_REFERENCES
 
     @property
     def holds(self) -> bool:
@@ -110,6 +113,8 @@ class World:
         # Kinds of which objects may not be read, and why.
         self.hidden: dict[type, str] = {}
         self.room, self.carriers = Room(), Carriers()
+        # What pods refer to: claims, PodGroups of Kubernetes, classes of devices.
+        self.referred = Referred()
         # PodGroups that were read with errors, with the first of them.
         self.invalid: dict[Key, str] = {}
         # Gangs that are not tried for a while, because binding them failed again and again; with the reason.
@@ -155,6 +160,7 @@ class World:
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
         other.room, other.queue_changes = self.room.copy(), self.queue_changes
         other.carriers, other.namespace_changes = self.carriers.copy(), self.namespace_changes
+        other.referred = self.referred.copy()
         other.look_again()
         return other
 
@@ -175,6 +181,8 @@ class World:
             self._apply_namespace(found, deleted)
         elif isinstance(found, Queue):
             self._apply_queue(found, deleted, error)
+        elif isinstance(found, REFERRED):
+            self.refer(found, deleted=deleted)
         else:
             by_name: dict[type, dict[str, Any]] = {Topology: self.topologies, PriorityClass: self.priority_classes}
             if type(found) in by_name:
@@ -188,6 +196,28 @@ class World:
         """Objects of a kind may not be read; without a reason, they may."""
         if self.hidden.get(struct, "") != why:
             _keep(self.hidden, struct, why, not why)
+
+    def refer(self, found: Any, *, deleted: bool = False) -> bool:
+        """An object that pods may refer to came, changed or went. Whether that is something to a gang that waits."""
+        pods = self.referred.apply(key_of(found.metadata), found, deleted=deleted)
+        if pods is None:
+            self._changed.update(self.groups)
+            return bool(self.groups)
+        gangs = {facts.gang for pod in pods if (facts := self.pods.get(pod)) is not None and facts.gang is not None}
+        self._changed |= gangs
+        return bool(gangs)
+
+    def refer_unread(self, struct: type, metadata: Metadata, why: str, *, deleted: bool = False) -> None:
+        """An object that pods may refer to, and that can't be read: it counts as missing."""
+        self.referred.apply_unread(struct, key_of(metadata), why, deleted=deleted)
+        self._changed.update(self.groups)
+
+    def close(self, resource: str, why: str) -> bool:
+        """Objects of a kind can't be read, and why; without a reason, they can. Whether that is something new."""
+        is_new = self.referred.close(resource, why)
+        if is_new:
+            self._changed.update(self.groups)
+        return is_new
 
     def rest(self, gang: Key, why: str) -> None:
         """The gang is left alone from now on; without a reason, it is tried again."""
@@ -309,6 +339,8 @@ class World:
         self.promised.pop(key, None)
         if before is not None:
             self._hold(before, -1)
+            if before.refers:
+                self.referred.file(key, before.refers, waits=False)
             if before.gang is not None:
                 self._changed.add(before.gang)
                 del self.members[before.gang][key]
@@ -327,6 +359,8 @@ class World:
                 self.members.setdefault(facts.gang, {})[key] = facts
                 if facts.state is State.WAITING and pod.status.nominated_node_name:
                     self.nominated.add(key)
+                if facts.state is State.WAITING and facts.refers:
+                    self.referred.file(key, facts.refers, waits=True)
         # Who was not known, and goes, changes nothing: a watch may tell the same thing twice.
         if self.listener is not None and (before is not None or facts is not None):
             self.listener.pod_changed(before, facts)
@@ -391,6 +425,7 @@ class World:
             template.wishes,
             held != request,
             terms,
+            references_of(pod.spec),
         )
 
 

@@ -193,6 +193,9 @@ class Server:
 
     async def whole(self, request: Request, is_cut: Callable[[], bool] = lambda: False) -> Answer:
         """The answer to a request. When the way back is cut while it waits for its turn, it is not done."""
+        if request.path.count("/") < 4 and request.path.startswith("/apis"):
+            # It does not tell which kinds it has.
+            return refusal(404, "NotFound")
         ask = ask_of(request)
         self.asks.append(ask)
         fault = next((one for one in self.faults if one.fits(ask)), None)

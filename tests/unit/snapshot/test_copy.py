@@ -13,8 +13,19 @@ BUDGET = {
     "metadata": {"name": "b", "namespace": "default"},
     "spec": {"selector": {"matchLabels": {"a": "b"}}},
 }
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "c", "namespace": "default", "annotations": BOUND},
+    "spec": {"volumeName": "v"},
+}
+VOLUME = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {}}
+DRIVERS = {"drivers": [{"name": "d", "allocatable": {"count": 3}}]}
+CSI_NODE = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n0"}, "spec": DRIVERS}
+DEVICES = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "d"}, "spec": {}}
 DOCUMENTS = (
-    *(TOPOLOGY, QUEUE, BUDGET),
+    *(TOPOLOGY, QUEUE, BUDGET, CLAIM, VOLUME, CSI_NODE, DEVICES),
     *(node(f"n{number}", 2, rack=f"r{number}") for number in range(3)),
     *(gang("g", minMember=2), pod("g-0", nodeName="n0"), pod("g-1")),
     *(gang("h", minMember=9), pod("h-0", "h")),
@@ -28,11 +39,13 @@ def apply(world, *documents, **how):
 
 def parts(world):
     """All that a world holds, but for who listens and what it found out about templates."""
-    hidden = ("_templates", "listener", "_changed", "_nodes_changed", "_guarded_anew", "room", "carriers")
+    hidden = ("_templates", "listener", "_changed", "_nodes_changed", "_guarded_anew", "room", "carriers", "referred")
     tables = {name: list(map(int, row)) for name, row in _rows(world)}
+    referred = {**vars(world.referred), "storage": vars(world.referred.storage), "_offered": None}
     return {name: value for name, value in vars(world).items() if name not in hidden} | {
         "room": tables,
         "carriers": world.carriers.pods,
+        "referred": referred,
     }
 
 

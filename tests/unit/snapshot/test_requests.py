@@ -138,9 +138,9 @@ def test_an_amount_that_is_no_quantity_is_an_error():
         ),
         pytest.param({"resourceClaims": [{"name": "a"}]}, {}, ["spec.resourceClaims"], id="claims"),
         pytest.param(
-            {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
+            {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "ephemeral": {}}]},
             {},
-            ["spec.volumes[1].persistentVolumeClaim"],
+            ["spec.volumes[1].ephemeral"],
             id="volumes",
         ),
         pytest.param(

@@ -10,6 +10,7 @@ from pathlib import Path
 from muster import __version__
 from muster.api.writing import write_yaml
 from muster.cli.installation import IMAGE, REPLICAS, RESOURCES, Document, Piece, Wishes, file_name, installation
+from muster.cli.policies import DELETIONS_POLICY
 
 CHART = Path(__file__).parent / "helm" / "muster"
 
@@ -23,6 +24,7 @@ TEMPLATES = Wishes(
     queue='{{ .Values.config.defaultQueue | default "default-queue" }}',
     schedulers='{{ .Values.config.schedulerNames | default (list "kai-scheduler") | toJson | quote }}',
     service_monitor=True,
+    ignore_budgets=True,
     page='{{ ternary "on" "off" .Values.page }}',
     without=frozenset(("namespace", "crds")),
 )
@@ -40,6 +42,7 @@ _PARTS = {
     "queue": "defaultQueue",
     "webhook": "webhook",
     "page": "page",
+    "ignore-budgets": "ignoreBudgets",
     "": "",
 }
 # Made before the webhook is there to be asked. What a hook made stays when the release goes: gangs may still name it.
@@ -61,6 +64,10 @@ VALUES = {
     "userRoles": (True, "muster's kinds in Kubernetes' own role view, PodGroups to write in edit and admin."),
     "defaultQueue": (True, "The queue of gangs that name none, without limits. Made once, then yours."),
     "page": (False, "Serve the page, at the Service muster-page. Who looks at it sees what their own rights let them."),
+    "ignoreBudgets": (
+        False,
+        "muster may delete pods: Queues with muster.dev/reclaim-policy: IgnoreBudgets get back what they are owed.",
+    ),
     "serviceMonitor": (False, "For the Prometheus operator."),
 }
 
@@ -98,6 +105,8 @@ def _file(piece: Piece) -> str:
 def _block(piece: Piece, condition: str) -> str:
     document = _hooked(piece.document) if piece.part == "queue" else piece.document
     part = "serviceMonitor" if document["kind"] == "ServiceMonitor" else _PARTS[piece.part]
+    if document["metadata"]["name"] == DELETIONS_POLICY:
+        condition = ".Values.ignoreBudgets"
     conditions = [*([f".Values.{part}"] if part else []), *([condition] if condition else [])]
     text = _BARE.sub(r"\1", write_yaml([document]))
     if not conditions:

@@ -60,6 +60,7 @@ class Queue:
     preempt_runtime: str | None = None
     reclaim_runtime: str | None = None
     namespaces: tuple[str, ...] = ("*",)
+    ignores_budgets: bool = False
 
 
 @dataclass
@@ -203,4 +204,5 @@ def _queue(document: dict[str, Any]) -> Queue:
         spec.get("preemptMinRuntime"),
         spec.get("reclaimMinRuntime"),
         tuple(name.strip() for name in allowed.split(",")),
+        metadata.get("annotations", {}).get("muster.dev/reclaim-policy") == "IgnoreBudgets",
     )

@@ -21,6 +21,8 @@ class Leaving:
     action: str
     beneficiary: str = ""
     to: str = ""
+    # Disruption budgets that it is deleted over, `namespace/name`.
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass
@@ -43,7 +45,8 @@ class Rights:
     now: int
     gangs: dict[str, Gang]
     queues: Tree
-    budgets: list[tuple[frozenset[str], int]] = field(default_factory=list)
+    # The placed pods that a budget is about, how many of them may go, and its name.
+    budgets: list[tuple[frozenset[str], int, str]] = field(default_factory=list)
 
     @cached_property
     def gang_of(self) -> dict[str, Gang]:
@@ -125,12 +128,33 @@ class Rights:
         # A start that lies minutes ahead is not believed.
         return -300 < (self.now - gang.started) / 1e9 < runtime
 
-    def _of_budgets(self, going: set[str]) -> list[str]:
-        return [
-            f"{len(selected & going)} pods of {sorted(selected)} go, {allowed} may"
-            for selected, allowed in self.budgets
-            if len(selected & going) > allowed
-        ]
+    def _of_budgets(self, going: set[str], done: Done | None = None) -> list[str]:
+        """Budgets hold, but for what is deleted over them: by right, and only where they do not allow it."""
+        over = {one.pod: one for one in (done.evicted if done is not None else ()) if one.ignored}
+        wrong = []
+        for selected, allowed, name in self.budgets:
+            drawn = selected & going
+            ignoring = {pod for pod in drawn if pod in over and name in over[pod].ignored}
+            if len(drawn - ignoring) > allowed:
+                wrong.append(f"{len(drawn)} pods of {sorted(selected)} go, {allowed} may")
+            if len(drawn) <= allowed and ignoring:
+                wrong.append(f"{sorted(ignoring)} are deleted over {name}, which allows it")
+        return wrong + [fault for one in over.values() if done is not None for fault in self._unowed(one, done)]
+
+    def _unowed(self, one: Leaving, done: Done) -> list[str]:
+        """What is wrong with passing over budgets: only a reclaim, for a queue that says so, within its quota."""
+        gang, victim = self.gangs[one.beneficiary], self.gang_of[one.pod]
+        ours, _ = self.queues.apart(gang.queue, victim.queue)
+        sent = [member.charge for member in gang.waiting if member.name in done.sent]
+        asked = min(sent, key=lambda charge: charge[::-1]) if gang.met(gang.placed) and sent else total(sent)
+        within = all(
+            self.holds[name][at] + more <= self.queues.queues[name].quota[at]
+            for name in ours
+            for at, more in enumerate(asked)
+            if more
+        )
+        asks = any(self.queues.queues[name].ignores_budgets for name in ours)
+        return [] if one.action == RECLAIM and asks and within else [f"{one.pod} is deleted over a budget, by no right"]
 
     def may_reclaim(
         self,

@@ -55,7 +55,7 @@ class Cluster(Rights):
             wrong += [f"{one.pod}: {fault}" for fault in self._of_one(one, done)]
         for gang in self.gangs.values():
             wrong += self._of_gang(gang, done)
-        wrong += self._of_budgets(set(names))
+        wrong += self._of_budgets(set(names), done)
         wrong += self._of_reclaims(done)
         return wrong + self._of_queues(done) + self._of_room(done)
 
@@ -321,8 +321,8 @@ def _stands_without(gang: Gang, name: str) -> bool:
     return True
 
 
-def _budget(document: Document, gangs: dict[str, Gang]) -> tuple[frozenset[str], int]:
-    """The placed pods that a budget is about, and how many of them may go."""
+def _budget(document: Document, gangs: dict[str, Gang]) -> tuple[frozenset[str], int, str]:
+    """The placed pods that a budget is about, how many of them may go, and its name."""
     spec, wanted = document["spec"], set(document["spec"]["selector"]["matchLabels"].items())
     placed = [one for gang in gangs.values() for one in gang.placed if wanted <= set(one.labels)]
     allowed = document.get("status", {}).get("disruptionsAllowed")
@@ -330,7 +330,8 @@ def _budget(document: Document, gangs: dict[str, Gang]) -> tuple[frozenset[str],
         allowed = len(placed) - _share(spec["minAvailable"], len(placed))
     elif allowed is None:
         allowed = _share(spec.get("maxUnavailable", 0), len(placed))
-    return frozenset(one.name for one in placed), max(0, allowed)
+    name = f"{document['metadata'].get('namespace', 'default')}/{document['metadata']['name']}"
+    return frozenset(one.name for one in placed), max(0, allowed), name
 
 
 def _share(stated: int | str, pods: int) -> int:

@@ -52,10 +52,12 @@ class Evicted:
         self.pod = (gang.key[0], gang.placed[eviction.leaf].pods[eviction.pod])
         self.beneficiary = snapshot.gangs[eviction.beneficiary].key if eviction.beneficiary >= 0 else None
         self.to = snapshot.nodes[eviction.to] if eviction.to >= 0 else ""
+        self.ignored = tuple(snapshot.budgets[guard] for guard in eviction.passed)
 
     def __repr__(self) -> str:
         whom = f" for {self.beneficiary[1]}" if self.beneficiary else ""
-        return f"{self.pod[1]} by {self.action}{whom}{' to ' + self.to if self.to else ''}"
+        over = f" over {','.join(self.ignored)}" if self.ignored else ""
+        return f"{self.pod[1]} by {self.action}{whom}{' to ' + self.to if self.to else ''}{over}"
 
 
 def evicted_of(plan: Plan) -> list[Evicted]:

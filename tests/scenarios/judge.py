@@ -196,7 +196,8 @@ def _placed_of(gang: Gang) -> set[tuple[str, str]]:
 def _evicts(expected: EvictionExpected, found: Any) -> bool:
     beneficiary = None if expected.for_ is None else _key(expected.for_)
     where = expected.to is None or fnmatchcase(found.to, expected.to)
-    named = fnmatchcase(found.pod[1], expected.pods) and where
+    over = expected.ignored is None or fnmatchcase(",".join(found.ignored), expected.ignored)
+    named = fnmatchcase(found.pod[1], expected.pods) and where and over
     return named and (expected.action, beneficiary) == (found.action, found.beneficiary)
 
 

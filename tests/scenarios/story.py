@@ -208,7 +208,9 @@ class Story:
         done = victims.Done(
             sent={pod: where for (_, pod), where in sent_of(self.plan).items()},
             evicted=[
-                victims.Leaving(one.pod[1], one.action, one.beneficiary[1] if one.beneficiary else "", one.to)
+                victims.Leaving(
+                    one.pod[1], one.action, one.beneficiary[1] if one.beneficiary else "", one.to, one.ignored
+                )
                 for one in evicted_of(self.plan)
             ],
         )

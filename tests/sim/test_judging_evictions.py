@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.sim.objects import Budget, Nodes, Pods
+from muster.sim.objects import Budget, Nodes, Pods, QueueEntry
 from muster.sim.wire import UNSENT
 from sim.court import Court, nodes, pods
 
@@ -111,6 +111,34 @@ def test_pods_are_evicted_never_deleted():
     court = crowded({"minMember": 1})
     court.sends("DELETE", "/api/v1/namespaces/default/pods/v-0", {})
     assert court.broken() == ["S6"]
+
+
+IGNORES = {"q": QueueEntry(annotations={"muster.dev/reclaim-policy": "IgnoreBudgets"}), "default-queue": QueueEntry()}
+
+
+@pytest.mark.parametrize(
+    ("queues", "rules"),
+    [
+        pytest.param(IGNORES, [], id="another queue ignores budgets"),
+        pytest.param({**IGNORES, "q": QueueEntry()}, ["S6"], id="no queue does"),
+        pytest.param({"default-queue": IGNORES["q"], "q": QueueEntry()}, ["S6"], id="only its own queue does"),
+    ],
+)
+def test_a_pod_may_be_deleted_for_a_queue_that_ignores_budgets(queues, rules):
+    """By its uid, and only where the queue is not above the pod's own."""
+    court = Court(
+        nodes=[nodes(1, gpus=2)],
+        queues=queues,
+        gangs={"v": {"minMember": 1}, "w": {"minMember": 1, "queue": "q"}},
+        pods=[Pods(gang="v", count=2, on="n-0"), pods("w", 1)],
+    )
+    court.passes(10)
+    court.nominate(w_0="n-0")
+    court.reads()
+    body = {"kind": "DeleteOptions", "preconditions": {"uid": court.uid("v-1")}}
+    court.sends("DELETE", "/api/v1/namespaces/default/pods/v-1", body)
+    court.judge.settle()
+    assert court.broken() == rules
 
 
 # S5: who.

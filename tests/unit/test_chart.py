@@ -145,6 +145,12 @@ def test_the_chart_is_what_the_documents_say_now():
         ),
         pytest.param({"serviceMonitor": True}, Wishes(service_monitor=True), id="service monitor"),
         pytest.param({"page": True}, Wishes(page="on"), id="page"),
+        pytest.param({"ignoreBudgets": True}, Wishes(ignore_budgets=True), id="budgets may be ignored"),
+        pytest.param(
+            {"ignoreBudgets": True, "guard": False},
+            Wishes(ignore_budgets=True, without=frozenset({"guard"})),
+            id="budgets may be ignored, without policies",
+        ),
         pytest.param(
             {"budget": False, "guard": False, "userRoles": False, "defaultQueue": False, "networkPolicy": False},
             Wishes(without=frozenset({"budget", "guard", "user-roles", "queue", "network-policy"})),

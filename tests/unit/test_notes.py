@@ -4,7 +4,7 @@ import pytest
 
 from muster.api.model import Condition
 from muster.api.podgroup import PodGroupStatus, SubGroupStatus
-from muster.decisions.notes import NORMAL, WARNING, eviction_note, note_of
+from muster.decisions.notes import NORMAL, WARNING, deletion_note, eviction_note, note_of
 
 NOTHING = PodGroupStatus()
 
@@ -42,3 +42,10 @@ def test_who_is_placed_hears_where():
 def test_evictions_say_for_whom_or_why():
     assert eviction_note(3, "preempt", "default/high").text == "3 pods evicted: to make room for default/high (preempt)"
     assert "grace period" in eviction_note(1, "stale", None).text
+
+
+def test_what_was_deleted_over_a_budget_is_told_of_the_pod_and_of_its_gang():
+    over = "deleted although team/never allows no eviction: queue b has IgnoreBudgets"
+    assert eviction_note(2, "reclaim", "a/g", over).text == (f"2 pods evicted: to make room for a/g (reclaim) · {over}")
+    assert deletion_note("reclaim", "a/g", over).text == f"evicted to make room for a/g (reclaim) · {over}"
+    assert len(deletion_note("reclaim", "a/" + "g" * 253, over).text) <= 250

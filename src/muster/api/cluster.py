@@ -14,6 +14,8 @@ SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
 ADMITTED_ANNOTATION = "muster.dev/admitted"
+# The condition of a pod that goes for no fault of its own, and its reason where a scheduler deletes it.
+DISRUPTION_TARGET, PREEMPTED = "DisruptionTarget", "PreemptionByScheduler"
 
 
 # Weights are added up in 64 bits. Kubernetes allows 1 to 100.

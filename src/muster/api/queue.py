@@ -11,6 +11,9 @@ DEFAULT_PRIORITY = 100
 # On a Queue: the namespaces whose gangs may use it, separated by commas. `*` or no annotation: all of them.
 ALLOWED_NAMESPACES_ANNOTATION = "kai.scheduler/allowed-namespaces"
 
+# On a Queue: what it is owed within its quota is taken back whatever disruption budgets say of those who go.
+RECLAIM_POLICY_ANNOTATION, IGNORE_BUDGETS = "muster.dev/reclaim-policy", "IgnoreBudgets"
+
 # Base units (thousandths of a core, bytes, devices) in one unit of a Queue.
 BASE_UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
 
@@ -105,3 +108,8 @@ class Queue(Model, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
+
+    @property
+    def ignores_budgets(self) -> bool:
+        """Whether it takes back what it is owed whatever disruption budgets say."""
+        return self.metadata.annotations.get(RECLAIM_POLICY_ANNOTATION) == IGNORE_BUDGETS

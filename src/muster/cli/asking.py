@@ -155,8 +155,8 @@ def _refuse_unreadable(coming: Sequence[Source]) -> None:
 
 def _victims(made: Plan, before: Plan) -> Iterator[Document]:
     """Who goes because of what came; not those who would go anyway."""
-    anyway = {tuple(one.values()) for one in _evictions(before)}
-    yield from (one for one in _evictions(made) if tuple(one.values()) not in anyway)
+    anyway = {str(one) for one in _evictions(before)}
+    yield from (one for one in _evictions(made) if str(one) not in anyway)
 
 
 def _evictions(plan: Plan) -> list[Document]:

@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from muster.api.crd import custom_resource_definitions
-from muster.api.kinds import OUR_KINDS, POD_GROUP, RESOURCE_INTERFACE, TOPOLOGY, Kind
+from muster.api.kinds import OUR_KINDS, POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind
+from muster.api.queue import IGNORE_BUDGETS, RECLAIM_POLICY_ANNOTATION
 from muster.cli.checkup import (
     FAIL,
     OK,
@@ -47,8 +48,20 @@ from muster.grouping.trouble import AGGREGATE_LABEL
 from muster.kube.client import Client
 from muster.kube.connection import Connection
 from muster.kube.discovery import Discovery
-from muster.kube.resources import LEASE, Resource
-from muster.kube.rights import GROUPER, LEASE_NAME, PAGE, READ, RIGHTS, WORKLOADS, Ask, Right, asks
+from muster.kube.resources import LEASE, MAY_I, Resource
+from muster.kube.rights import (
+    DELETING,
+    GROUPER,
+    LEASE_NAME,
+    PAGE,
+    READ,
+    RIGHTS,
+    WORKLOADS,
+    Ask,
+    Right,
+    asks,
+    review_of,
+)
 
 _STYLES: dict[str, dict[str, Any]] = {OK: {"fg": "green"}, WARN: {"fg": "yellow"}, FAIL: {"fg": "red"}}
 # The first with ValidatingAdmissionPolicies, which the manifests have.
@@ -59,7 +72,6 @@ _AGGREGATE_HINT = (
 )
 
 _SELF = Resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
-_MAY_I = Resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 _MAY_THEY = Resource("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 _CRD = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 _WEBHOOKS = Resource(
@@ -271,7 +283,8 @@ async def _rights(patient: Patient, catalog: Sequence[Right], lists: Lists) -> l
     """One finding for all that is there, one for each resource where something lacks."""
     who = f"service account {patient.account}" if patient.account else "you"
     shows = PAGE if patient.config.page.enabled == "always" else ()
-    known = (*RIGHTS, *shows, *WORKLOADS, *catalog)
+    deletes = (DELETING,) if _ignoring(lists) else ()
+    known = (*RIGHTS, *shows, *deletes, *WORKLOADS, *catalog)
     further = await _further(patient, lists, {right.title for right in known if set(READ) <= set(right.verbs)})
     wanted = [(right, ask) for right in (*known, *further) for ask in asks(right, patient.lease_namespace)]
     try:
@@ -287,6 +300,12 @@ async def _rights(patient: Patient, catalog: Sequence[Right], lists: Lists) -> l
         return [Finding("rights", OK, f"{who} {have} all {len(wanted)} rights that muster needs")]
     # What has to be there stands first.
     return [_lacking(who, missing) for _, missing in sorted(refused.items(), key=lambda item: item[0][1])]
+
+
+def _ignoring(lists: Lists) -> bool:
+    """Whether some Queue asks that disruption budgets be ignored."""
+    queues = _documents(lists.get(QUEUE, [])) or ()
+    return any(part(one, "metadata", "annotations").get(RECLAIM_POLICY_ANNOTATION) == IGNORE_BUDGETS for one in queues)
 
 
 async def _further(patient: Patient, lists: Lists, known: Collection[str]) -> list[Right]:
@@ -313,6 +332,8 @@ def _lacking(who: str, missing: Sequence[tuple[Right, Ask]]) -> Finding:
     why = "; ".join(dict.fromkeys(one.why for one, _ in missing))
     where = f" in namespace {ask.namespace}" if ask.namespace else ""
     hint = "muster manifests has the roles; --as-service-account NS/NAME checks those of muster itself"
+    if right is DELETING:
+        hint = "muster manifests --ignore-budgets has it; without it these queues wait as others do"
     if right.part == GROUPER and right not in (*RIGHTS, *WORKLOADS):
         hint = _AGGREGATE_HINT
     return Finding(
@@ -321,16 +342,8 @@ def _lacking(who: str, missing: Sequence[tuple[Right, Ask]]) -> Finding:
 
 
 async def _may(patient: Patient, ask: Ask) -> bool:
-    attributes = {
-        "verb": ask.verb,
-        "group": ask.group,
-        "resource": ask.resource,
-        "subresource": ask.subresource,
-        "namespace": ask.namespace,
-        "name": ask.name,
-    }
-    spec: dict[str, Any] = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
-    kind = _MAY_I
+    spec = review_of(ask)
+    kind = MAY_I
     if patient.account:
         kind = _MAY_THEY
         namespace, name = patient.account.split("/")

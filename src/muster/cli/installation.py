@@ -13,13 +13,14 @@ from muster.api.crd import custom_resource_definitions
 from muster.api.kinds import OUR_KINDS, QUEUE
 from muster.api.queue import BASE_UNITS, UNLIMITED
 from muster.api.writing import write_yaml
-from muster.cli.policies import guards, protection
+from muster.cli.policies import deletions, guards, protection
 from muster.cli.roles import (
     ADMISSION,
     SERVICE_ACCOUNT,
     WEBHOOK_NAME,
     Document,
     access,
+    deleting_access,
     operator_role,
     page_access,
     user_name,
@@ -73,6 +74,8 @@ class Wishes(NamedTuple):
     schedulers: str = ""
     without: frozenset[str] = frozenset()
     service_monitor: bool = False
+    # Whether muster may delete pods, which queues that ignore disruption budgets need.
+    ignore_budgets: bool = False
     cert_manager: bool = False
     # Whether the page is served: on or off.
     page: str = "off"
@@ -102,6 +105,11 @@ def _pieces(wishes: Wishes) -> Iterator[Piece]:
     us = user_name(wishes.namespace)
     for document in (*guards(us), *protection(us, _schedulers(wishes))):
         yield Piece("guard", _labelled(document))
+    if wishes.ignore_budgets:
+        for document in deleting_access(wishes.namespace) if "rbac" not in wishes.without else ():
+            yield Piece("ignore-budgets", _labelled(document))
+        for document in deletions(us, _schedulers(wishes)):
+            yield Piece("guard", _labelled(document))
     for document in (*user_roles(), *operator_role(wishes.namespace)):
         yield Piece("user-roles", _labelled(document))
     yield Piece("", _labelled(_config_map(wishes)))

@@ -42,6 +42,7 @@ _KUSTOMIZATION = "kustomization.yaml"
     help=f"Leave out: {', '.join(PARTS)}; with commas, or repeated.",
 )
 @click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor for the Prometheus operator.")
+@click.option("--ignore-budgets", is_flag=True, help="Let queues that say so ignore disruption budgets.")
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager make the webhook's certificate.")
 @click.option("--to", "folder", metavar="DIR", help="Write one file per object and a kustomization.yaml there.")
 @with_output(YAML, JSON, NAME, TABLE, WIDE)
@@ -52,6 +53,7 @@ def manifests(
     replicas: int,
     without: Sequence[str],
     service_monitor: bool,
+    ignore_budgets: bool,
     cert_manager: bool,
     folder: str | None,
     form: str,
@@ -76,6 +78,7 @@ def manifests(
             queue=loaded.config.default_queue,
             without=_parts(without),
             service_monitor=service_monitor,
+            ignore_budgets=ignore_budgets,
             cert_manager=cert_manager,
             page="on" if loaded.config.page.enabled == "always" else "off",
         )

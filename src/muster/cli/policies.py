@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api.cluster import ADMITTED_ANNOTATION, POD_GROUP_ANNOTATION, SUBGROUP_LABEL
+from muster.api.cluster import ADMITTED_ANNOTATION, DISRUPTION_TARGET, POD_GROUP_ANNOTATION, SUBGROUP_LABEL
 from muster.api.podgroup import GROUPER_ANNOTATION, KEPT_ROOM_ANNOTATION
 from muster.cli.roles import ADMISSION
 from muster.kube.events import CONTROLLER
@@ -22,10 +22,11 @@ PODS_POLICY, GANGS_POLICY, EVENTS_POLICY, MARKS_POLICY = (
     *("muster-pods", "muster-podgroups", "muster-events"),
     "muster-admitted",
 )
+DELETIONS_POLICY = "muster-deletions"
 # Labels and annotations under these, and the one that names the gang of a pod, are muster's to write.
 _OURS = ("kai.scheduler/", "muster.dev/")
 # Of the status of a pod.
-_CONDITIONS = ("PodScheduled", "muster.dev/Accepted")
+_CONDITIONS = ("PodScheduled", "muster.dev/Accepted", DISRUPTION_TARGET)
 
 
 def guards(user: str) -> list[Document]:
@@ -43,12 +44,29 @@ def guards(user: str) -> list[Document]:
     ]
 
 
+def deletions(user: str, schedulers: Iterable[str] | str = DEFAULT_SCHEDULERS) -> list[Document]:
+    """Which pods muster may delete, where it may delete any: those of its schedulers that it has admitted."""
+    return _policy(
+        DELETIONS_POLICY,
+        [("", "v1", ["pods"], ["DELETE"])],
+        _is(user),
+        [
+            (
+                "oldObject.spec.schedulerName in variables.schedulers && "
+                f"'{ADMITTED_ANNOTATION}' in variables.wasannotations",
+                "muster may delete pods of its own schedulers that it has bound (annotation "
+                f"{ADMITTED_ANNOTATION}), and no others",
+            )
+        ],
+        [_VARIABLES[-1], ("schedulers", _listed(schedulers))],
+    )
+
+
 def protection(user: str, schedulers: Iterable[str] | str = DEFAULT_SCHEDULERS) -> list[Document]:
     """What all but muster may not change: admission marks, and which gang a bound pod of these schedulers is of.
 
     `schedulers` as a text is a template that gives a list.
     """
-    listed = schedulers if isinstance(schedulers, str) else msgspec.json.encode(list(schedulers)).decode()
     pods = ["pods", "pods/status", "pods/ephemeralcontainers", "pods/resize"]
     rules = [("", "v1", pods, ["CREATE", "UPDATE"]), ("", "v1", ["pods/binding", "bindings"], ["CREATE"])]
     mark = f"annotations['{ADMITTED_ANNOTATION}']"
@@ -70,8 +88,12 @@ def protection(user: str, schedulers: Iterable[str] | str = DEFAULT_SCHEDULERS) 
         rules,
         f"request.userInfo.username != '{user}'",
         validations,
-        [*_VARIABLES, ("schedulers", listed)],
+        [*_VARIABLES, ("schedulers", _listed(schedulers))],
     )
+
+
+def _listed(schedulers: Iterable[str] | str) -> str:
+    return schedulers if isinstance(schedulers, str) else msgspec.json.encode(list(schedulers)).decode()
 
 
 def _is(user: str) -> str:
@@ -139,7 +161,7 @@ _OF_PODS = [
     _FINALIZERS,
     (
         f"{_WRITTEN_STATUS} && {_foreign_conditions('object')} == {_foreign_conditions('oldObject')}",
-        f"muster may only change nominatedNodeName and the conditions {' and '.join(_CONDITIONS)} of a pod's status",
+        f"muster may only change nominatedNodeName and the conditions {', '.join(_CONDITIONS)} of a pod's status",
     ),
 ]
 # A PodGroup that muster did not derive from a workload is its author's.

@@ -31,7 +31,7 @@ from muster.api.cluster import (
 from muster.api.model import Condition, Metadata
 from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
-from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, Queue, QueueStatus
+from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, RECLAIM_POLICY_ANNOTATION, Queue, QueueStatus
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
 from muster.snapshot.requests import is_resized
@@ -41,7 +41,8 @@ FORMAT, VERSION = "muster-snapshot", 1
 
 # Annotations whose value matters, and those of which only the presence does.
 _ANNOTATIONS = frozenset(
-    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION, MAX_PRIORITY_ANNOTATION}
+    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION}
+    | {MAX_PRIORITY_ANNOTATION, RECLAIM_POLICY_ANNOTATION}
 )
 _PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
 # The condition that is read back: since when a gang waits, and for what.
@@ -91,11 +92,14 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     priority_classes: list[PriorityClass] = []
     pod_disruption_budgets: list[PodDisruptionBudget] = []
     invalid: list[Broken] = []
+    # Whether pods may be deleted: a Queue may ask that budgets be ignored.
+    may_delete: bool = True
 
 
 def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool = True) -> Recording:
     """The world at a moment."""
     recording = Recording(
+        may_delete=world.may_delete,
         redacted=redact,
         now=datetime.fromtimestamp(now_ns // 1_000_000_000, tz=UTC).isoformat().replace("+00:00", "Z"),
         now_ns=now_ns,
@@ -118,6 +122,7 @@ def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool
 def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
     """The mirror as it was."""
     world = World(frozenset(schedulers))
+    world.may_delete = recording.may_delete
     errors: dict[Key, str] = {(one.namespace, one.name): one.error for one in recording.invalid}
     plain = (
         *(recording.topologies, recording.priority_classes),

@@ -6,7 +6,7 @@ from typing import Any
 from muster.api.kinds import OUR_KINDS
 from muster.grouping.built_in import built_in_interfaces
 from muster.grouping.trouble import AGGREGATE_LABEL
-from muster.kube.rights import PAGE, READ, RIGHTS, WEBHOOK, WORKLOADS, Right
+from muster.kube.rights import DELETING, PAGE, READ, RIGHTS, WEBHOOK, WORKLOADS, Right
 
 Document = dict[str, Any]
 
@@ -44,6 +44,14 @@ def webhook_access(namespace: str) -> list[Document]:
 def page_access(namespace: str) -> list[Document]:
     """The right to ask who somebody is, and what they may do: for those who look at the page."""
     return [_cluster_role("muster-page", _rules(PAGE)), _cluster_binding("muster-page", namespace)]
+
+
+def deleting_access(namespace: str) -> list[Document]:
+    """The right to delete pods, for queues that get back what they are owed whatever disruption budgets say."""
+    return [
+        _cluster_role("muster-ignore-budgets", _rules([DELETING])),
+        _cluster_binding("muster-ignore-budgets", namespace),
+    ]
 
 
 def user_name(namespace: str) -> str:

@@ -24,6 +24,7 @@ from muster.api.kinds import (
     TOPOLOGY,
     Kind,
 )
+from muster.controllers.deleting import Deleting
 from muster.controllers.scheduler import OPTIONAL, WATCHED, Scheduler
 from muster.controllers.sending import Sender
 from muster.controllers.sights import Sights
@@ -140,6 +141,8 @@ class Loop:
 
     async def run(self) -> None:
         """Everything, until it is cancelled."""
+        world = self._scheduler.world
+        deleting = Deleting(self._client, world, clock=self._clock, changed=self.wake, log=self._log)
         async with asyncio.TaskGroup() as tasks:
             for kind in _KINDS:
                 tasks.create_task(self._follow(kind))
@@ -147,6 +150,7 @@ class Loop:
                 tasks.create_task(self._follow_optional(kind))
             tasks.create_task(self._cycles())
             tasks.create_task(self.teller.run())
+            tasks.create_task(deleting.run())
 
     async def _follow(self, kind: Kind) -> None:
         """One kind, from its list on."""

@@ -8,14 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from muster.api.cluster import ADMITTED_ANNOTATION
+from muster.api.cluster import ADMITTED_ANNOTATION, DISRUPTION_TARGET, PREEMPTED
+from muster.api.kinds import POD
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.telling import Teller, gang_regarding
-from muster.decisions.notes import eviction_note
+from muster.decisions.notes import deletion_note, eviction_note
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, parts_of
 from muster.errors import DEFECT, ApiError, Conflict, NotFound, TooManyRequests, Unreachable
-from muster.kube.client import Client
+from muster.kube.client import STRATEGIC, Client
 from muster.kube.clock import Clock
+from muster.kube.events import Regarding
 from muster.snapshot.world import Key
 from muster.telemetry import Log, Metrics
 
@@ -136,12 +138,12 @@ class Sender:
         failed = await self._teller.reserve(orders)
         leads = self._may_write()
         overtaken = self._scheduler.overtaken(promised) | self._teller.contrary(promised) | unsettled
-        leaving: dict[tuple[Key, str, str | None], list[EvictOrder]] = defaultdict(list)
+        leaving: dict[tuple[Key, str, str | None, str], list[EvictOrder]] = defaultdict(list)
         for part in parts_of(orders.evictions):
             errors = [self._unreserved(order, failed, sent_ns) for order in part]
             if leads and not any(errors) and not any(_beneficiary(order) in overtaken for order in part):
                 for order in part:
-                    leaving[order.gang, order.action, order.beneficiary].append(order)
+                    leaving[order.gang, order.action, order.beneficiary, order.over].append(order)
                 continue
             for order in part:
                 self._scheduler.put_off(order)
@@ -164,11 +166,11 @@ class Sender:
         """Pods of one gang that go for one reason. What is said about it is what happened."""
         gone = sum(await asyncio.gather(*(self._evict(order, decision) for order in orders)))
         self._wake()
-        gang, action, beneficiary = orders[0].gang, orders[0].action, orders[0].beneficiary
+        gang, action, beneficiary, over = orders[0].gang, orders[0].action, orders[0].beneficiary, orders[0].over
         if not gone:
             return
         group = self._scheduler.world.groups.get(gang)
-        note = eviction_note(gone, action, beneficiary)
+        note = eviction_note(gone, action, beneficiary, over)
         self._log.info("pods were evicted", gang="/".join(gang), says=note.text, decision=decision)
         if group is not None:
             self._teller.say(gang_regarding(gang, group.metadata.uid), note, decision)
@@ -176,7 +178,10 @@ class Sender:
     async def _evict(self, order: EvictOrder, decision: str) -> bool:
         """Whether it happened, as far as anybody knows."""
         try:
-            await self._client.evict(*order.pod, order.uid)
+            if order.over:
+                await self._delete(order)
+            else:
+                await self._client.evict(*order.pod, order.uid)
         except ApiError as error:
             if _is_open(error):
                 self._scheduler.flights.lost(order.pod, order.uid, error.message)
@@ -187,9 +192,28 @@ class Sender:
                 self._refused(order, error)
             return False
         self._scheduler.flights.answered(order.pod, order.uid, self._at_ns())
+        if order.over:
+            about = Regarding(POD.api_version, POD.name, *order.pod, order.uid)
+            self._teller.say(about, deletion_note(order.action, order.beneficiary, order.over), decision)
         if self._metrics is not None:
             self._metrics.evictions.labels(order.action).inc()
         return True
+
+    async def _delete(self, order: EvictOrder) -> None:
+        """What the eviction API would refuse. Why it goes is written on the pod first, as kube-scheduler does it: a Job
+        may count such an end as no failure of its own.
+        """
+        moment = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {
+            "type": DISRUPTION_TARGET,
+            "status": "True",
+            "reason": PREEMPTED,
+            "message": order.over,
+            "lastTransitionTime": moment,
+        }
+        body = {"metadata": {"uid": order.uid}, "status": {"conditions": [condition]}}
+        await self._client.patch(POD, *order.pod, body, content=STRATEGIC, subresource="status", lane="evict")
+        await self._client.delete(POD, *order.pod, uid=order.uid, lane="evict")
 
     def _at_ns(self) -> int:
         return int(self._clock.now_s() * _S)

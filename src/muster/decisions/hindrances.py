@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from muster.api.queue import IGNORE_BUDGETS, RECLAIM_POLICY_ANNOTATION
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_in_words, due_in_words, moment, span
 from muster.plan.afterwards import Afterwards
@@ -81,6 +82,11 @@ def _reclaim(rights: Rights) -> Iterator[str]:
         yield f"reclaim: no other queue{inside} holds more than its fair share or quota of what the gang needs"
     elif not _anybody(rights):
         yield "reclaim: nothing that may be evicted runs in queues that hold more than their fair share or quota"
+        if terms.may_ignore_budgets and not rights.snapshot.may_delete:
+            yield (
+                f"reclaim: {RECLAIM_POLICY_ANNOTATION}: {IGNORE_BUDGETS} of the queue has no effect: muster may not "
+                "delete pods; muster doctor says which right is missing"
+            )
     else:
         yield from _safe(rights, "of other queues", "reclaimMinRuntime")
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from muster.api.queue import IGNORE_BUDGETS
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, due_in_words, listed, moment, pods_in_words, span
 from muster.decisions.words import fitted, shortened
@@ -36,14 +37,18 @@ class Loss(NamedTuple):
     what: str
     why: str
     choice: str
+    # The disruption budgets that do not allow it, and why that does not matter, in words.
+    ignored: tuple[str, ...] = ()
+    over: str = ""
 
 
 def losses(plan: Plan) -> tuple[Loss, ...]:
     """Everything that the plan evicts, unit by unit; single pods of one leaf together that go by the same right."""
-    units: dict[tuple[int, str, int, int, int, bool], list[Eviction]] = {}
+    units: dict[tuple[int, str, int, int, int, bool, tuple[int, ...]], list[Eviction]] = {}
     for one in plan.evictions:
         by_quota = one.ground is not None and one.ground.quota
-        units.setdefault((one.gang, one.action, one.beneficiary, one.kind, one.row, by_quota), []).append(one)
+        key = one.gang, one.action, one.beneficiary, one.kind, one.row, by_quota, one.passed
+        units.setdefault(key, []).append(one)
     return tuple(_loss(units[key], plan) for key in sorted(units))
 
 
@@ -51,7 +56,7 @@ def why_evicted(loss: Loss) -> str:
     """One sentence: by which action, for whom and what · what allows it · how it was chosen."""
     verb = _VERBS.get(loss.action, loss.action)
     who = f" for {loss.winner}" if loss.winner is not None else ""
-    return fitted([f"{verb}{who}: {loss.what}", loss.why, loss.choice])
+    return fitted([f"{verb}{who}: {loss.what}", loss.why, loss.over, loss.choice])
 
 
 def documents_of(found: Iterable[Loss]) -> list[dict[str, Any]]:
@@ -68,16 +73,18 @@ def documents_of(found: Iterable[Loss]) -> list[dict[str, Any]]:
     ]
 
 
-def eviction(namespace: str, pod: str, action: str, winner: str | None) -> dict[str, Any]:
+def eviction(namespace: str, pod: str, action: str, winner: str | None, ignored: Sequence[str] = ()) -> dict[str, Any]:
     """One pod that goes, as `muster plan -o json` prints it; the page has the same, and more."""
-    return {"namespace": namespace, "pod": pod, "action": action, "for": winner}
+    found: dict[str, Any] = {"namespace": namespace, "pod": pod, "action": action, "for": winner}
+    return {**found, "ignoredBudgets": list(ignored)} if ignored else found
 
 
 def evictions_of(loss: Loss) -> Iterator[dict[str, Any]]:
     """Pod by pod, with the gang that loses it and the node where it is."""
     namespace = loss.loser.partition("/")[0]
     for pod, node in zip(loss.pods, loss.nodes, strict=True):
-        yield {**eviction(namespace, pod, loss.action, loss.winner), "gang": loss.loser, "node": node}
+        found = eviction(namespace, pod, loss.action, loss.winner, loss.ignored)
+        yield {**found, "gang": loss.loser, "node": node}
 
 
 def _loss(unit: Sequence[Eviction], plan: Plan) -> Loss:
@@ -99,7 +106,35 @@ def _loss(unit: Sequence[Eviction], plan: Plan) -> Loss:
         _what(unit, plan),
         why,
         choice,
+        tuple(snapshot.budgets[guard] for guard in first.passed),
+        _over(first, snapshot),
     )
+
+
+def over_budgets(plan: Plan) -> dict[tuple[str, str], str]:
+    """Of every pod that goes whatever its disruption budgets say: why it may, in words."""
+    gangs = plan.snapshot.gangs
+    return {
+        (gangs[one.gang].key[0], gangs[one.gang].placed[one.leaf].pods[one.pod]): _over(one, plan.snapshot)
+        for one in plan.evictions
+        if one.passed
+    }
+
+
+def _over(first: Eviction, snapshot: Snapshot) -> str:
+    """Which disruption budgets do not allow it, and which queue asks that it goes all the same."""
+    if not first.passed:
+        return ""
+    names = listed([snapshot.budgets[guard] for guard in first.passed])
+    return f"deleted although {names} allows no eviction: {asking_queue(first, snapshot)} has {IGNORE_BUDGETS}"
+
+
+def asking_queue(one: Eviction, snapshot: Snapshot) -> str:
+    """The queue that gets something back whatever disruption budgets say: one that only the beneficiary is below."""
+    rows, paths = snapshot.queues.row_of, snapshot.queues.paths
+    mine, theirs = (paths[rows[snapshot.gangs[number].queue]] for number in (one.beneficiary, one.gang))
+    asks = (row for row in mine if row not in theirs and snapshot.queues.ignores_budgets[row])
+    return f"queue {shortened(snapshot.queues.names[next(asks)])}"
 
 
 def _what(unit: Sequence[Eviction], plan: Plan) -> str:

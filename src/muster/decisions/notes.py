@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from muster.api.podgroup import PodGroupStatus
 from muster.decisions.amounts import pods_in_words
 from muster.decisions.status import COMPLETED, INVALID, RUNNING, SCHEDULED, STALE
+from muster.decisions.words import fitted
 from muster.plan.outcome import Action, Code
 
 NORMAL: Final = "Normal"
@@ -36,13 +37,18 @@ def note_of(before: PodGroupStatus, now: PodGroupStatus) -> Note | None:
     return Note(NORMAL if now.reason in _IN_ORDER else WARNING, now.reason, message)
 
 
-def eviction_note(pods: int, action: str, beneficiary: str | None) -> Note:
-    """What there is to say about a gang of which so many pods were evicted."""
+def eviction_note(pods: int, action: str, beneficiary: str | None, over: str = "") -> Note:
+    """What there is to say about a gang of which so many pods were evicted; `over` is why they were deleted."""
     if action == Action.STALE:
         why = "it was below its minimum for longer than its grace period"
     else:
         why = f"to make room for {beneficiary} ({action})"
-    return Note(WARNING, Code.EVICTED, f"{pods_in_words(pods)} evicted: {why}")
+    return Note(WARNING, Code.EVICTED, fitted([f"{pods_in_words(pods)} evicted: {why}", over]))
+
+
+def deletion_note(action: str, beneficiary: str | None, over: str) -> Note:
+    """What there is to say about a pod that was deleted whatever its disruption budgets say."""
+    return Note(WARNING, Code.EVICTED, fitted([f"evicted to make room for {beneficiary} ({action})", over]))
 
 
 def _message(status: PodGroupStatus) -> str:

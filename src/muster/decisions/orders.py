@@ -15,6 +15,7 @@ from msgspec import structs
 from muster.api.admitted import Mark
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, KeptRoom, PodGroupStatus
 from muster.api.queue import QueueStatus
+from muster.decisions.losses import over_budgets
 from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
 from muster.decisions.queue_status import status_of as queue_status_of
@@ -46,13 +47,16 @@ class BindOrder(NamedTuple):
 
 
 class EvictOrder(NamedTuple):
-    """A pod leaves its node, if it is still the pod with this uid."""
+    """A pod leaves its node, if it is still the pod with this uid. Where `over` says why, it is deleted whatever its
+    disruption budgets say; else they are asked.
+    """
 
     gang: Key
     pod: Key
     uid: str
     action: str
     beneficiary: str | None
+    over: str = ""
 
 
 class NominateOrder(NamedTuple):
@@ -176,7 +180,7 @@ def orders_of(
     memory.keep(world)
     decisions = decide(plan)
     binds = tuple(_binds(plan, decisions, world))
-    evictions = tuple(_evictions(decisions, world))
+    evictions = tuple(_evictions(decisions, plan, world))
     moving = {*flying, *(order.gang for order in binds), *(order.gang for order in evictions)}
     anew = _told_anew(plan, moving, memory.gangs)
     return Orders(
@@ -206,13 +210,15 @@ def _binds(plan: Plan, decisions: tuple[Bind | Nominate | Evict, ...], world: Wo
             yield BindOrder(facts.gang, (one.namespace, one.pod), uid, one.node, marks[facts.gang])
 
 
-def _evictions(decisions: tuple[Bind | Nominate | Evict, ...], world: World) -> Iterator[EvictOrder]:
+def _evictions(decisions: tuple[Bind | Nominate | Evict, ...], plan: Plan, world: World) -> Iterator[EvictOrder]:
+    over = over_budgets(plan)
     for one in decisions:
         if isinstance(one, Evict):
             facts = world.pods[one.namespace, one.pod]
             assert facts.gang is not None
             uid = facts.pod.metadata.uid
-            yield EvictOrder(facts.gang, (one.namespace, one.pod), uid, one.action, one.beneficiary)
+            said = over.get((one.namespace, one.pod), "")
+            yield EvictOrder(facts.gang, (one.namespace, one.pod), uid, one.action, one.beneficiary, said)
 
 
 def _told_anew(plan: Plan, moving: set[Key], told: MutableMapping[Key, Told]) -> list[int]:

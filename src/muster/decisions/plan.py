@@ -31,12 +31,16 @@ class Nominate(NamedTuple):
 
 
 class Evict(NamedTuple):
-    """A pod leaves its node, by an action, for the gang `beneficiary` (`namespace/name`) or for nobody."""
+    """A pod leaves its node, by an action, for the gang `beneficiary` (`namespace/name`) or for nobody.
+
+    Where `ignored` names disruption budgets, it is deleted whatever they say: the eviction API would refuse it.
+    """
 
     namespace: str
     pod: str
     action: str
     beneficiary: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 Decision = Bind | Nominate | Evict
@@ -65,7 +69,8 @@ def decide(plan: Plan, evictions: Iterable[Evict] = ()) -> tuple[Decision, ...]:
         gang = snapshot.gangs[one.gang]
         who = gang.key[0], gang.placed[one.leaf].pods[one.pod]
         beneficiary = "/".join(snapshot.gangs[one.beneficiary].key) if one.beneficiary != NONE else None
-        leaving.append(Evict(*who, one.action, beneficiary))
+        ignored = tuple(snapshot.budgets[guard] for guard in one.passed)
+        leaving.append(Evict(*who, one.action, beneficiary, ignored))
         if one.to != NONE:
             nominations.append(Nominate(*who, snapshot.nodes[one.to]))
     leaving.sort(key=lambda one: (one.namespace, one.pod, one.action, one.beneficiary or ""))

@@ -273,7 +273,15 @@ class Client:
         return await self._write(call, "PATCH", self._path(call, kind), body, content=APPLY, params=params)
 
     async def delete(
-        self, kind: AnyKind, namespace: str, name: str, *, uid: str = "", version: str = "", grace_s: int | None = None
+        self,
+        kind: AnyKind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_s: int | None = None,
+        lane: Lane = "write",
     ) -> None:
         """Deletes the object with this UID, in this version if one is named. Another one of that name is a Conflict."""
         call = Call("delete", kind.plural, namespace, name, write=True)
@@ -281,7 +289,7 @@ class Client:
         if version:
             options["preconditions"] = {**options.get("preconditions", {}), "resourceVersion": version}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
-        await self._write(call, "DELETE", self._path(call, kind), body)
+        await self._write(call, "DELETE", self._path(call, kind), body, lane=lane)
 
     async def bind(
         self,

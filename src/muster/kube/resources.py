@@ -41,6 +41,7 @@ AnyKind = Kind | Resource
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io/v1", "Event", "events")
 PODS = Resource("v1", "Pod", "pods")
+MAY_I = Resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 
 
 class WithMetadata(Model, frozen=True, kw_only=True):

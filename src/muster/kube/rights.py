@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 READ = ("get", "list", "watch")
 
@@ -92,6 +92,12 @@ WORKLOADS: tuple[Right, ...] = (
 )
 
 
+# Only where queues may ignore disruption budgets (muster.dev/reclaim-policy): the eviction API would refuse.
+DELETING = Right(
+    *("", "pods", ("delete",), SCHEDULER, "to take back what queues with muster.dev/reclaim-policy are owed"),
+    optional=True,
+)
+
 # Only where the page is served in a cluster: who looks at it, and what they may see.
 PAGE: tuple[Right, ...] = (
     Right("authentication.k8s.io", "tokenreviews", ("create",), "page", "to know who looks at the page"),
@@ -113,6 +119,19 @@ class Ask(NamedTuple):
         what = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
         where = f" in namespace {self.namespace}" if self.namespace else ""
         return f"{self.verb} {what}{'.' + self.group if self.group else ''}{where}"
+
+
+def review_of(ask: Ask) -> dict[str, Any]:
+    """The question as an access review has it in its spec."""
+    attributes = {
+        "verb": ask.verb,
+        "group": ask.group,
+        "resource": ask.resource,
+        "subresource": ask.subresource,
+        "namespace": ask.namespace,
+        "name": ask.name,
+    }
+    return {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
 
 
 def asks(right: Right, namespace: str) -> Iterator[Ask]:

@@ -45,10 +45,10 @@ class Afterwards:
         for one in self._plan.evictions:
             placed = self._plan.snapshot.gangs[one.gang].placed[one.leaf]
             for guard in placed.guards[one.pod] if placed.guards else ():
-                left[guard] -= 1
+                left[guard] = max(0, left[guard] - 1)
         return left
 
     def rights(self, action: str, number: int, asked: Charge) -> Rights:
         """The rules of an action for a gang that asks for so much."""
         terms = Terms(self.snapshot.gangs[number], asked, self.accounts)
-        return Rights(action, number, terms, self._table, self.snapshot, self._disruptions)
+        return Rights(action, number, terms, self._table, self.snapshot, self._disruptions, passing=True)

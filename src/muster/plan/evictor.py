@@ -1,5 +1,6 @@
 """Evictions of a cycle: who is asked to go for whom, one action after the other, and what has gone already."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -122,8 +123,7 @@ class Evictor:
         """Whether every disruption budget allows that these go."""
         left = list(self._disruptions)
         for one in evictions:
-            placed = self._snapshot.gangs[one.gang].placed[one.leaf]
-            for guard in placed.guards[one.pod] if placed.guards else ():
+            for guard in self._guards_of(one):
                 left[guard] -= 1
         return min(left, default=0) >= 0
 
@@ -137,19 +137,46 @@ class Evictor:
             key = self._signature(action, wanted)
             if key in self._in_vain:
                 continue
-            best: tuple[Rank, Found, Charge, Ask] | None = None
-            for counts, ask in self._questions(wanted):
-                found = self._search(action, wanted, counts, ask, engine)
-                # Of several choices of children the one that does the least harm.
-                if found is not None and (best is None or found[0] < best[0]):
-                    best = (*found, self._cost(wanted, counts), ask)
-            if best is not None:
-                _, chosen, cost, ask = best
-                rights = self.rights(action, wanted, self._terms(wanted, cost))
-                evictions = tuple(self._evictions(rights, wanted.number, chosen))
-                return Sacrifice(action, chosen.units, evictions, ask if chosen.takings is None else chosen.take)
+            for passing in (False, True) if self._may_pass(action, wanted) else (False,):
+                # Disruption budgets are passed over only where nothing else is found.
+                found = self._best(action, wanted, engine, passing=passing)
+                if found is not None:
+                    return found
             self._in_vain.add(key)
         return None
+
+    def _best(self, action: str, wanted: Wanted, engine: Engine, *, passing: bool) -> Sacrifice | None:
+        """Of several choices of children the one that does the least harm."""
+        best: tuple[Rank, Found, Charge, Ask] | None = None
+        for counts, ask in self._questions(wanted):
+            found = self._search(action, wanted, counts, ask, engine, passing=passing)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = (*found, self._cost(wanted, counts), ask)
+        if best is None:
+            return None
+        _, chosen, cost, ask = best
+        rights = self.rights(action, wanted, self._terms(wanted, cost), passing=passing)
+        evictions = self._marked(self._evictions(rights, wanted.number, chosen))
+        return Sacrifice(action, chosen.units, evictions, ask if chosen.takings is None else chosen.take)
+
+    def _may_pass(self, action: str, wanted: Wanted) -> bool:
+        """Whether a queue of the gang asks that disruption budgets be passed over, and pods may be deleted."""
+        asks = action == Action.RECLAIM and self._snapshot.may_delete
+        return asks and self._terms(wanted, NOTHING).may_ignore_budgets
+
+    def _marked(self, evictions: Iterable[Eviction]) -> tuple[Eviction, ...]:
+        """With the budgets that do not allow all of it: whatever counts in one of these is deleted."""
+        found = tuple(evictions)
+        drawn = Counter(guard for one in found for guard in self._guards_of(one))
+        over = {guard for guard, pods in drawn.items() if pods > self._disruptions[guard]}
+        if not over:
+            return found
+        passed = (tuple(guard for guard in self._guards_of(one) if guard in over) for one in found)
+        return tuple(one._replace(passed=guards) for one, guards in zip(found, passed, strict=True))
+
+    def _guards_of(self, one: Eviction) -> tuple[int, ...]:
+        placed = self._snapshot.gangs[one.gang].placed[one.leaf]
+        return placed.guards[one.pod] if placed.guards else ()
 
     def _questions(self, wanted: Wanted) -> Iterator[tuple[Mapping[int, int], Ask]]:
         """What is asked: every choice of children by what it needs, because one may be within the share, or fit."""
@@ -189,7 +216,8 @@ class Evictor:
             pool = self.rights(action, first, terms).candidates
             # Where they are few, every choice is looked at, for each of them.
             served = self._serve(action, wanted, asked, pool, engine) if len(pool) > EXACT else []
-            if served:
+            if served or self._may_pass(action, first):
+                # Who may pass over disruption budgets is looked at one by one, before the next action.
                 return served
         return []
 
@@ -245,13 +273,13 @@ class Evictor:
                     self._accounts.charge(int(self.table.queue[unit]), cost, NOTHING, -sign)
 
     def _search(
-        self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine
+        self, action: str, wanted: Wanted, counts: Mapping[int, int], ask: Ask, engine: Engine, *, passing: bool
     ) -> tuple[Rank, Found] | None:
         """The best victims for one choice of children, and how much harm it is that they go."""
         terms = self._terms(wanted, self._cost(wanted, counts))
         if not self._could_help(action, terms, wanted, counts, engine):
             return None
-        rights = self.rights(action, wanted, terms)
+        rights = self.rights(action, wanted, terms, passing=passing)
         if not len(rights.candidates):
             return None
         moves = action == Action.CONSOLIDATE
@@ -305,9 +333,9 @@ class Evictor:
     def _terms(self, wanted: Wanted, asked: Charge) -> Terms:
         return Terms(wanted.progress.gang, asked, self._accounts)
 
-    def rights(self, action: str, wanted: Wanted, terms: Terms) -> Rights:
+    def rights(self, action: str, wanted: Wanted, terms: Terms, *, passing: bool = False) -> Rights:
         """The rules of an action for this gang."""
-        return Rights(action, wanted.number, terms, self.table, self._snapshot, self._disruptions)
+        return Rights(action, wanted.number, terms, self.table, self._snapshot, self._disruptions, passing=passing)
 
     def _cost(self, wanted: Wanted, counts: Mapping[int, int]) -> Charge:
         waiting = wanted.progress.gang.waiting
@@ -356,6 +384,6 @@ class Evictor:
         """These go."""
         self.table.take(units)
         for eviction in evictions:
-            placed = self._snapshot.gangs[eviction.gang].placed[eviction.leaf]
-            for guard in placed.guards[eviction.pod] if placed.guards else ():
-                self._disruptions[guard] -= 1
+            for guard in self._guards_of(eviction):
+                # What is passed over is spent, and not less than that.
+                self._disruptions[guard] = max(0, self._disruptions[guard] - 1)

@@ -41,7 +41,7 @@ class Checker:
         if wrong:
             return wrong
         self._leave(evictions, 1)
-        wrong = self._faults(gang, placements, evictions)
+        wrong = self._charged.unowed(placements, evictions) or self._faults(gang, placements, evictions)
         if wrong:
             self._leave(evictions, -1)
         else:
@@ -173,7 +173,8 @@ class Checker:
         if wrong:
             return wrong
         self._leave(evictions, 1)
-        wrong = self._faults_of_lone_pods(shape, placements, nominated=nominated)
+        wrong = self._charged.unowed(placements, evictions)
+        wrong = wrong or self._faults_of_lone_pods(shape, placements, nominated=nominated)
         if wrong:
             self._leave(evictions, -1)
         else:

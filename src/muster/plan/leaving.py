@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from muster.api.tree import NONE, core, satisfied
-from muster.plan.outcome import Eviction, Placement
+from muster.plan.outcome import Action, Eviction, Placement
 from muster.snapshot.arrays import Gang, Snapshot
 
 # Pods of a gang that were sent to nodes, by batch and number.
@@ -45,8 +45,24 @@ class Leaving:
         if not self._disruptions:
             return wrong
         drawn = Counter(guard for one in evictions for guard in self._guards(one))
-        wrong += ["a disruption budget is overdrawn" for guard, n in drawn.items() if n > self._disruptions[guard]]
+        over = {guard for guard, n in drawn.items() if n > self._disruptions[guard]}
+        for one in evictions:
+            spent = over & set(self._guards(one))
+            if spent - set(one.passed):
+                wrong.append("a disruption budget is overdrawn")
+            if set(one.passed) - spent:
+                wrong.append("a disruption budget is passed over that allows it")
+            if one.passed and not self._may_pass(one):
+                wrong.append(f"a disruption budget of {self._snapshot.gangs[one.gang].key[1]} is passed over")
         return wrong
+
+    def _may_pass(self, one: Eviction) -> bool:
+        """Whether a queue that is only the beneficiary's asks for it, and somebody wrote these budgets."""
+        snapshot, queues = self._snapshot, self._snapshot.queues
+        if one.action != Action.RECLAIM or not snapshot.may_delete or one.beneficiary == NONE:
+            return False
+        asks = any(queues.ignores_budgets[row] for row in not_shared(snapshot, one))
+        return asks and all(snapshot.budgets[guard] for guard in one.passed)
 
     def has(self, gang: int, leaf: int, pod: int) -> bool:
         """Whether a pod has left."""
@@ -135,7 +151,14 @@ class Leaving:
         for one in evictions:
             self._gone.setdefault(one.gang, set()).add((one.leaf, one.pod))
             for guard in self._guards(one) if self._disruptions else ():
-                self._disruptions[guard] -= 1
+                self._disruptions[guard] = max(0, self._disruptions[guard] - 1)
+
+
+def not_shared(snapshot: Snapshot, one: Eviction) -> list[int]:
+    """The queues of the gang that a pod goes for that are not above the pod's own."""
+    rows, paths = snapshot.queues.row_of, snapshot.queues.paths
+    mine, theirs = (rows.get(snapshot.gangs[number].queue, NONE) for number in (one.beneficiary, one.gang))
+    return [row for row in paths[mine] if row not in paths[theirs]] if NONE not in (mine, theirs) else []
 
 
 class Charged:
@@ -177,6 +200,25 @@ class Charged:
         if row == NONE:
             return [f"there is no queue {self._snapshot.gangs[number].queue}"]
         return self._over(row, *self._rises(number, placements)[:2])
+
+    def unowed(self, placements: Sequence[Placement], evictions: Sequence[Eviction]) -> list[str]:
+        """Disruption budgets are passed over only for what ends within the quota of the queues that get it back."""
+        wrong = []
+        for rows in {tuple(not_shared(self._snapshot, one)) for one in evictions if one.passed}:
+            self._count()
+            pods = Counter[tuple[int, int]]()
+            for one in placements:
+                gang = self._snapshot.gangs[one.gang]
+                if rows and rows[0] in self._snapshot.queues.paths[self._snapshot.queues.row_of[gang.queue]]:
+                    pods[0, gang.waiting[one.batch].shape] += len(one.pods)
+            more = self._cost(pods)
+            for at in rows:
+                quota = self._snapshot.queues.quota[at]
+                if any(up > 0 and self._used[at][c] + up > quota[c] for c, up in enumerate(more)):
+                    wrong.append(
+                        f"budgets are passed over for more than the quota of {self._snapshot.queues.names[at]}"
+                    )
+        return wrong
 
     def enter(self, number: int, placements: Sequence[Placement]) -> None:
         """They are charged."""

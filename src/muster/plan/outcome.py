@@ -151,7 +151,8 @@ class Eviction(NamedTuple):
 
     `row` is the tree node that goes with it: the leaf of a single pod, a surplus child, the root for a whole gang. `to`
     is the node where room is kept for its successor, when it is only moved. `considered` units were there to choose
-    from; `exact` when every choice of them was looked at. `ground` is what allowed it, if it is reclaimed.
+    from; `exact` when every choice of them was looked at. `ground` is what allowed it, if it is reclaimed. `passed`
+    are the disruption budgets, by number, that do not allow it: it is deleted, because an eviction would be refused.
     """
 
     gang: int
@@ -165,6 +166,7 @@ class Eviction(NamedTuple):
     considered: int = 0
     exact: bool = False
     ground: Ground | None = None
+    passed: tuple[int, ...] = ()
 
 
 class QueueOutcome(NamedTuple):

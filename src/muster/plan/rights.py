@@ -61,6 +61,22 @@ class Terms:
         """
         return self.measure(queue, frees, taken) is not None
 
+    @property
+    def may_ignore_budgets(self) -> bool:
+        """Whether one of the gang's queues gets back what it is owed whatever disruption budgets say."""
+        stated = self.accounts.queues.ignores_budgets
+        return self.row != NONE and bool(stated) and any(stated[row] for row in self.accounts.queues.paths[self.row])
+
+    def ignores_budgets(self, queue: int) -> bool:
+        """Whether this queue must give whatever disruption budgets say: what gets something back is a queue of the
+        gang's that the two do not share, which says so, and all of these end within their quota.
+        """
+        if not self.may_ignore_budgets:
+            return False
+        paths, stated = self.accounts.queues.paths, self.accounts.queues.ignores_budgets
+        ours = [row for row in paths[self.row] if row not in paths[queue]]
+        return any(stated[row] for row in ours) and self._first_over(ours, quota=True) == NONE
+
     def measure(self, queue: int, frees: Charge, taken: Mapping[int, Sequence[int]]) -> bool | None:
         """By what a queue may lose something: False for its fair share, True for its quota, None when by neither."""
         below, share, quota = self._of(queue)
@@ -163,9 +179,22 @@ class Rights:
         table: Table,
         snapshot: Snapshot,
         disruptions: Sequence[int],
+        *,
+        passing: bool = False,
     ) -> None:
         self.action, self._number, self.terms = action, number, terms
+        # Whether disruption budgets are passed over where a queue asks for it.
+        self._passing = passing and action == Action.RECLAIM and snapshot.may_delete
+        self._passed: dict[int, bool] = {}
         self.table, self.snapshot, self.disruptions = table, snapshot, disruptions
+
+    def passes(self, queue: int) -> bool:
+        """Whether pods of a queue may be taken whatever their disruption budgets say."""
+        if not self._passing or queue == NONE:
+            return False
+        if queue not in self._passed:
+            self._passed[queue] = self.terms.ignores_budgets(queue)
+        return self._passed[queue]
 
     @once
     def candidates(self) -> Numbers:
@@ -378,7 +407,12 @@ class Taken:
             for guard in placed[leaf].guards[at] if placed[leaf].guards else ():
                 drawn[guard] = drawn.get(guard, 0) + sign
         now = {guard: self._disruptions.get(guard, 0) + count for guard, count in drawn.items()}
-        if sign > 0 and any(count > self._rights.disruptions[guard] for guard, count in now.items()):
+        over = [guard for guard, count in now.items() if count > self._rights.disruptions[guard]] if sign > 0 else []
+        if over and not (self._rights.passes(int(self._table.queue[number])) and self._are_budgets(over)):
             return False
         self._disruptions.update(now)
         return True
+
+    def _are_budgets(self, guards: Iterable[int]) -> bool:
+        """Whether these were written by somebody; the others stand for pods that can't go now."""
+        return all(self._rights.snapshot.budgets[guard] for guard in guards)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from muster.api.cluster import PREEMPTED
 from muster.embedded.store import DELETED, Change
 from muster.plan.outcome import Code, Verdict
 from muster.sim.scenario import (
@@ -28,8 +29,8 @@ from muster.snapshot.gangs import WAITS_FOR_PROMISED
 Document = dict[str, Any]
 Key = tuple[str, str]
 GANG, LEAF = "pod-group-name", "kai.scheduler/subgroup-name"
-# What the eviction API writes on a pod before it goes.
-EVICTED = "EvictionByEvictionAPI"
+# What the eviction API writes on a pod before it goes, and what muster writes on one that it deletes.
+EVICTED = {"EvictionByEvictionAPI", PREEMPTED}
 _EVENTS = "/apis/events.k8s.io/v1/events"
 _QUEUE_FIELDS = {
     "fair_share": "fairShare",
@@ -104,7 +105,7 @@ def _node(pod: Document) -> str:
 
 def was_evicted(pod: Document) -> bool:
     """Whether a pod goes because somebody evicted it."""
-    return any(one.get("reason") == EVICTED for one in (pod.get("status") or {}).get("conditions") or ())
+    return any(one.get("reason") in EVICTED for one in (pod.get("status") or {}).get("conditions") or ())
 
 
 def key_of(document: Document) -> Key:
@@ -218,6 +219,8 @@ class _Comparing:
         about = [one for one in self._seen.events if (one.get("regarding") or {}).get("uid") in uids]
         notes = [one.get("note", "") for one in about if one.get("reason") == "Evicted"]
         wrong = [] if any(words in note for note in notes) or not gangs else [f"no Event {words}, but {_listed(notes)}"]
+        if expected.ignored and not any(f"although {expected.ignored} " in note for note in notes):
+            wrong.append(f"no Event says that {expected.ignored} was passed over, but {_listed(notes)}")
         if expected.to is not None:
             kept = [node for one in groups for node in _kept(one)]
             wrong += (

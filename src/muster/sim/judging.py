@@ -32,6 +32,7 @@ _TOLD_S = 12.0
 # Of one kind only so many violations are kept: what is wrong once is often wrong a thousand times.
 _MOST_OF_A_RULE = 20
 _BUDGETS = "poddisruptionbudgets"
+_POLICY, _IGNORE = "muster.dev/reclaim-policy", "IgnoreBudgets"
 # Who bound a pod when the process that sent it there had ended before: none of those that are judged.
 _ENDED = "a process that ended"
 
@@ -91,6 +92,9 @@ class Judge:
                     self._asked[process, plural, namespace] = now_s
             return
         written = _written(request)
+        if written.resource.endswith("accessreviews"):
+            # A question, which changes nothing.
+            return
         if not leads and written.resource != "leases":
             what = f"{request.method} {request.path}"
             self._broken("S8", f"muster-{process} writes and does not hold the Lease: {what}")
@@ -119,7 +123,7 @@ class Judge:
         written = _written(request)
         if written.resource == PODS and written.below == "binding":
             self.binds.answered(process, _uid_meant(written), status, now_s)
-        elif written.resource == PODS and written.below == "eviction":
+        elif written.resource == PODS and (written.below == "eviction" or request.method == "DELETE"):
             self.evictions.answered(process, _uid_meant(written), status, now_s)
 
     def saw(self, process: int, plural: str, revision: int) -> None:
@@ -208,7 +212,10 @@ class Judge:
         what = f"muster-{process}: {request.method} {request.path}"
         if pod is not None and not pod.ours:
             self._broken("S9", f"{what} is about a pod of another scheduler")
-        if written.below in ("binding", "eviction"):
+        deletes = request.method == "DELETE"
+        if deletes and (pod is None or not self._may_delete(pod, process, now_s)):
+            self._broken("S6", f"{what} deletes a pod, and no budget is asked")
+        elif written.below in ("binding", "eviction") or deletes:
             if not uid:
                 self._broken("S2", f"{what} names no uid: it may hit another pod of that name")
             elif pod is None:
@@ -219,9 +226,22 @@ class Judge:
                 self.binds.send(process, self._known(pod), node, now_s)
             elif pod is not None:
                 self.evictions.send(process, self._known(pod), now_s)
-                self.budgets.send(process, self._known(pod))
-        elif request.method == "DELETE":
-            self._broken("S6", f"{what} deletes a pod, and no budget is asked")
+                if not deletes:
+                    self.budgets.send(process, self._known(pod))
+
+    def _may_delete(self, pod: Member, process: int, now_s: float) -> bool:
+        """Whether some queue that is not above the pod's own gets back what it is owed whatever budgets say, as a
+        process may have seen it.
+        """
+        group = self.books.group(pod.gang) if pod.gang is not None else None
+        if group is None:
+            return False
+        mine = self.books.path(group.queue)
+        for queues in self.books.queues.since(self._sight.since_s(process, now_s, _TOLD_S)):
+            asking = (name for name, one in queues.items() if one["metadata"]["annotations"].get(_POLICY) == _IGNORE)
+            if any(name not in mine for name in asking):
+                return True
+        return False
 
     def _known(self, pod: Member) -> Member:
         """The pod as it is now, if it is still there."""
@@ -299,4 +319,6 @@ def _uid_meant(written: Written) -> str:
         return ""
     if written.below == "eviction":
         return str(((body.get("deleteOptions") or {}).get("preconditions") or {}).get("uid") or "")
+    if body.get("kind") == "DeleteOptions":
+        return str((body.get("preconditions") or {}).get("uid") or "")
     return str((body.get("metadata") or {}).get("uid") or "")

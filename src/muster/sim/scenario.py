@@ -30,7 +30,10 @@ class ReasonExpected(Entry, frozen=True, kw_only=True):
 
 
 class EvictionExpected(Entry, frozen=True, kw_only=True):
-    """Pods that go, by a pattern of their names: by an action, for a gang, so many, with room kept on nodes `to`."""
+    """Pods that go, by a pattern of their names: by an action, for a gang, so many, with room kept on nodes `to`.
+
+    `ignored` is a pattern of the disruption budgets that are passed over, by `namespace/name`; "" is none.
+    """
 
     pods: str
     action: str
@@ -38,6 +41,7 @@ class EvictionExpected(Entry, frozen=True, kw_only=True):
     for_: str | None = msgspec.field(default=None, name="for")
     count: int | None = None
     to: str | None = None
+    ignored: str | None = None
 
 
 class QueueExpected(Entry, frozen=True, kw_only=True):

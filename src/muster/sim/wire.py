@@ -78,6 +78,9 @@ def asked_of(request: Request) -> Asked:
             return Asked("open", plural, False)
         point: Point = "get" if len(rest) > 1 else "list"
         return Asked("lease" if plural == "leases" else point, plural, False)
+    if plural.endswith("accessreviews"):
+        # A question, which changes nothing.
+        return Asked("get", plural, False)
     if plural in ("leases", "events"):
         return Asked("lease" if plural == "leases" else "event", plural, True)
     if below in ("binding", "eviction"):

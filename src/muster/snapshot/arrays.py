@@ -420,6 +420,10 @@ class Snapshot:
     clearing: Mapping[int, Mask] = field(default_factory=dict)
     # How many pods may go now, per disruption budget.
     disruptions: tuple[int, ...] = ()
+    # Their names, `namespace/name`; empty for those that stand for pods which can't be evicted now.
+    budgets: tuple[str, ...] = ()
+    # Whether pods may be deleted, and so go whatever their budgets say where a queue asks for that.
+    may_delete: bool = True
     # Per shape that asks for any: the amounts of resources that no node offers, in base units.
     unoffered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     # Per waiting shape whose claims leave only some nodes to it: one of these claims and its nodes, in words.

@@ -353,6 +353,8 @@ class Builder:
             clearing=self._clearing(waiting, repelled, unoffered),
             disruptions=self._guards.disruptions(self._world.pods.values(), self._row_of),
             unoffered=unoffered,
+            budgets=self._guards.names,
+            may_delete=self._world.may_delete,
         )
 
     def _capacity_now(self) -> tuple[int, ...]:

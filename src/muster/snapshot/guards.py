@@ -62,6 +62,11 @@ class Guards:
         maybe += self._unlabelled.get(namespace, ())
         return tuple(sorted(number for number in maybe if selects(self._selector(number), labels)))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`namespace/name` of every budget; of what is no budget that somebody wrote, nothing."""
+        return tuple("/".join(key) if key is not None and key != _STAYING else "" for key in self._keys)
+
     def staying(self, pod: Key) -> tuple[int, ...]:
         """The budget of a pod that nobody may evict; of others none."""
         return (self._keys.index(_STAYING),) if pod in self._staying else ()

@@ -64,6 +64,8 @@ class Queues:
     reclaim_min_runtime_ns: tuple[int, ...] = ()
     # The highest priority that a queue admits by its own word; None: any.
     max_priorities: tuple[int | None, ...] = ()
+    # Whether a queue gets back what it is owed within its quota whatever disruption budgets say, by its own word.
+    ignores_budgets: tuple[bool, ...] = ()
     # Whether the queues were written down; otherwise every name that a gang uses is a queue without end.
     written: bool = False
     # Those that nothing can be charged to, by name, and why.
@@ -204,6 +206,7 @@ class Standing:
             preempt_min_runtime_ns=_nearest([row.spec.preempt_min_runtime for row in rows], parent_of),
             reclaim_min_runtime_ns=_nearest([row.spec.reclaim_min_runtime for row in rows], parent_of),
             max_priorities=tuple(self._bounds.get(row.metadata.name) for row in rows),
+            ignores_budgets=tuple(row.ignores_budgets for row in rows),
             written=True,
             cut_off=self._cut_off,
         )

@@ -125,6 +125,8 @@ class World:
         self._parted: dict[Key, tuple[Sequence[SubGroupStatus], frozenset[str]]] = {}
         # Pods that could not be evicted a while ago, and those with a node that can't be read: nobody evicts them.
         self.left_alone: set[Key] = set()
+        # Whether pods may be deleted: a Queue may ask that those who go do so whatever disruption budgets say.
+        self.may_delete = True
         self.unread: set[Key] = set()
         # PodGroups that have room kept for moved pods, or say so where it is not believed, and waiting pods that have
         # room reserved.
@@ -158,7 +160,7 @@ class World:
         for key, facts in self.ported.items():
             other.ports.add(key, facts.ports)
         other.members = {gang: dict(pods) for gang, pods in self.members.items()}
-        other.room, other.queue_changes = self.room.copy(), self.queue_changes
+        other.room, other.queue_changes, other.may_delete = self.room.copy(), self.queue_changes, self.may_delete
         other.carriers, other.namespace_changes = self.carriers.copy(), self.namespace_changes
         other.referred = self.referred.copy()
         other.look_again()
@@ -306,7 +308,7 @@ class World:
             # Any gang may refer to it.
             self._changed.update(self.groups)
             self.queue_changes += 1
-        elif before.spec != queue.spec or before.metadata.creation_timestamp != queue.metadata.creation_timestamp:
+        elif _terms(before) != _terms(queue):
             self.queue_changes += 1
 
     def _apply_node(self, node: Node, deleted: bool) -> None:
@@ -515,6 +517,11 @@ def _uses(queue: Queue) -> tuple[str | None, ...]:
     """What decides who may use a queue, and with which priority; what they may have there is kept apart."""
     stated = queue.metadata.annotations.get
     return queue.spec.parent_queue, stated(ALLOWED_NAMESPACES_ANNOTATION), stated(MAX_PRIORITY_ANNOTATION)
+
+
+def _terms(queue: Queue) -> tuple[Any, ...]:
+    """What a queue may have, when it came, and how it gets back what it is owed."""
+    return queue.spec, queue.metadata.creation_timestamp, queue.ignores_budgets
 
 
 def _keep(objects: dict[Any, Any], key: Any, found: Any, deleted: bool) -> None:

@@ -145,6 +145,25 @@ def test_the_highest_priority_of_a_queue(stated: str, expected: list[tuple[str, 
     assert len(found) == 0 or len(found[0].message) < 200
 
 
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ("IgnoreBudgets", []),
+        *(
+            (text, [(E, "must be IgnoreBudgets", "remove it")])
+            for text in ("", "ignorebudgets", "HonorBudgets", "x" * 999)
+        ),
+    ],
+)
+def test_the_reclaim_policy_of_a_queue(stated: str, expected: list[tuple[str, str, str]]) -> None:
+    broken = queue()
+    broken["metadata"]["annotations"] = {"muster.dev/reclaim-policy": stated}
+    path = "metadata.annotations[muster.dev/reclaim-policy]"
+    found = validate(broken, Context()).violations
+    check(found, [(severity, path, *words) for severity, *words in expected])
+    assert all(len(one.message) < 200 for one in found)
+
+
 def test_every_resource_is_judged() -> None:
     """cpu, memory and gpu, all in one answer."""
     spec = {"resources": {name: {"quota": -2, "limit": -0.5} for name in ("cpu", "memory", "gpu")}}

@@ -44,12 +44,12 @@ def rules(wishes: Wishes = ALL) -> list[dict]:
     ]
 
 
-def granted(group: str, resource: str) -> set[str]:
+def granted(group: str, resource: str, wishes: Wishes = ALL) -> set[str]:
     """The verbs that the service account has on a resource, by all roles that are bound to it, without names."""
-    bound = {item["roleRef"]["name"] for item in documents() if item["kind"] in BINDINGS} | {"muster-workloads"}
+    bound = {item["roleRef"]["name"] for item in documents(wishes) if item["kind"] in BINDINGS} | {"muster-workloads"}
     return {
         verb
-        for item in documents()
+        for item in documents(wishes)
         if item["kind"] in ("ClusterRole", "Role") and item["metadata"]["name"] in bound
         for rule in item.get("rules", [])
         if group in rule["apiGroups"] and resource in rule["resources"]
@@ -379,7 +379,8 @@ def test_every_call_of_the_client_is_allowed():
     calls = client_calls()
     assert ("patch", "coordination.k8s.io", "leases") in {call[1:] for call in calls}
     for where, verb, group, resource in calls:
-        assert verb in granted(group, resource), f"{where} needs {verb} on {resource}.{group}"
+        asked = ALL._replace(ignore_budgets=True)
+        assert verb in granted(group, resource, asked), f"{where} needs {verb} on {resource}.{group}"
 
 
 def test_what_cert_manager_makes_is_waited_for():
@@ -520,3 +521,22 @@ def test_the_default_queue_is_valid_and_unlimited(muster):
     assert {resource["quota"] for resource in queue["spec"]["resources"].values()} == {-1}
     run = muster("validate", "-f", "-", "-o", "json", stdin=json.dumps(queue))
     assert (run.code, run.json) == (0, [])
+
+
+def test_only_who_asks_for_it_may_delete_pods():
+    """One role, and a policy that lets it go no further than pods that muster has bound."""
+    wishes = ALL._replace(ignore_budgets=True)
+    more = kinds(wishes) - kinds(ALL)
+    policies = {
+        (kind, "muster-deletions") for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    }
+    roles = {(kind, "muster-ignore-budgets") for kind in ("ClusterRole", "ClusterRoleBinding")}
+    assert more == policies | roles
+    assert "delete" not in granted("", "pods")
+    assert one("ClusterRole", "muster-ignore-budgets", wishes)["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}
+    ]
+    spec = one("ValidatingAdmissionPolicy", "muster-deletions", wishes)["spec"]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["pods"], ["DELETE"])
+    assert kinds(wishes._replace(without=frozenset({"rbac", "guard"}))) & (policies | roles) == set()

@@ -259,7 +259,7 @@ class Server:
         found = there[ask.key]
         if ask.verb == "get":
             return answer(found)
-        do = {"bind": self._bind, "evict": self._evict, "patch": self._patch}[ask.verb]
+        do = {"bind": self._bind, "evict": self._evict, "delete": self._evict, "patch": self._patch}[ask.verb]
         return do(ask, found)
 
     def _bind(self, ask: Ask, pod: Document) -> Answer:
@@ -277,7 +277,8 @@ class Server:
         return answer({}, 201)
 
     def _evict(self, ask: Ask, pod: Document) -> Answer:
-        if ask.body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
+        options = ask.body["deleteOptions"] if ask.verb == "evict" else ask.body
+        if options["preconditions"]["uid"] != pod["metadata"]["uid"]:
             return refusal(409, "Conflict")
         uid = pod["metadata"]["uid"]
         self.evicting(ask.key[1])

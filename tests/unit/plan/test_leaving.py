@@ -3,6 +3,8 @@
 What it refuses leaves its account as it was.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -400,3 +402,77 @@ def test_gangs_of_one_pod_are_judged_many_at_a_time(names, pods, whom, node, say
     assert np.array_equal(checker.room, before)
     right = going(snapshot, "v w", PREEMPT, "b")
     assert checker.faults_of_lone_pods(shape, lone_sent(snapshot, "b a", "full", True), right, nominated=True) == []
+
+
+IGNORES = {"annotations": {"muster.dev/reclaim-policy": "IgnoreBudgets"}}
+
+
+def owed(q, *, allowed=0, pods=2, **more):
+    """A gang of queue q, which pods of queue r are to leave room for; a budget lets so many of them go."""
+    found = {
+        "queues": {"q": q, "r": {"quota": 0}, **more.pop("queues", {})},
+        "gangs": {"v": {"minMember": 2, "queue": more.pop("theirs", "r")}},
+        "pods": [{"gang": "v", "count": pods, "on": "full", "labels": WEB}],
+        "budgets": {"b": {"selects": WEB, "allowed": allowed}},
+    }
+    return fresh(found, lone("f1 f2", "full", queue="r", preemptibility="non-preemptible"))
+
+
+def passing(snapshot, action=RECLAIM, *, passed="v-0 v-1"):
+    names = passed.split()
+    evictions = going(snapshot, "v-0 v-1", action, "g")
+    pods = [snapshot.gangs[one.gang].placed[one.leaf].pods[one.pod] for one in evictions]
+    guard = snapshot.budgets.index("default/b")
+    return [one._replace(passed=(guard,) if pod in names else ()) for one, pod in zip(evictions, pods, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "how", "says"),
+    [
+        pytest.param(owed({"quota": 2, **IGNORES}), {}, "", id="owed within quota, by a queue that ignores budgets"),
+        pytest.param(owed(IGNORES), {}, "", id="a quota without end"),
+        pytest.param(owed({"quota": 2}), {}, "of v is passed over", id="no queue asks for it"),
+        pytest.param(owed({"quota": 1, **IGNORES}), {}, "more than the quota of q", id="beyond its quota"),
+        pytest.param(owed({"quota": 2, **IGNORES}), {"passed": "v-0"}, "is overdrawn", id="one of two is evicted"),
+        pytest.param(owed({"quota": 2, **IGNORES}, allowed=2), {}, "that allows it", id="the budget allows it"),
+        pytest.param(
+            owed({"quota": 2, **IGNORES}, allowed=1), {"passed": "v-0 v-1"}, "", id="the budget allows a part of it"
+        ),
+        pytest.param(
+            owed({"quota": 2, **IGNORES}, theirs="q"), {"action": PREEMPT}, "of v is passed over", id="preempted"
+        ),
+        pytest.param(
+            owed(
+                {"quota": 2, "parent": "top"},
+                queues={"top": IGNORES, "near": {"parent": "top", "quota": 0}},
+                theirs="near",
+            ),
+            {},
+            "of v is passed over",
+            id="only the queue that both share asks for it",
+        ),
+        pytest.param(
+            owed({"quota": 2, "parent": "top"}, queues={"top": {**IGNORES, "quota": 2}}), {}, "", id="its parent asks"
+        ),
+        pytest.param(
+            owed({"quota": 2, "parent": "top", **IGNORES}, queues={"top": {"quota": 1}}),
+            {},
+            "more than the quota of top",
+            id="beyond the quota of its parent",
+        ),
+        pytest.param(
+            replace(owed({"quota": 2, **IGNORES}), may_delete=False), {}, "of v is passed over", id="nothing is deleted"
+        ),
+    ],
+)
+def test_budgets_are_passed_over_by_right_only(snapshot, how, says):
+    found = faults(Checker(snapshot), snapshot, passing(snapshot, **how))
+    assert found == [] if not says else any(says in fault for fault in found), found
+
+
+def test_a_pod_that_cant_be_evicted_now_is_passed_over_by_nobody():
+    """What stands for it is no budget that somebody wrote."""
+    snapshot = owed({"quota": 2, **IGNORES})
+    unwritten = replace(snapshot, budgets=("",) * len(snapshot.budgets))
+    found = faults(Checker(unwritten), unwritten, passing(snapshot))
+    assert any("of v is passed over" in fault for fault in found), found

@@ -239,3 +239,22 @@ def test_many_are_really_served_at_once(monkeypatch):
     plan = planned(merged(Q, small(14), victims(14), lone(named("w", 3), queue="q", **HIGH)), STAY)
     assert len(plan.placements) == 3
     assert asked == ["find_many"]
+
+
+def test_many_are_owed_over_a_budget_before_any_of_their_own_queue_goes():
+    """Thirteen pods of a budget that lets none go: each is deleted for a gang of a queue that ignores budgets, though
+    lower priorities run in that queue.
+    """
+    queues = {"q": {"annotations": {"muster.dev/reclaim-policy": "IgnoreBudgets"}}, "r": {"quota": 0}}
+    objects = merged(
+        {"queues": queues, "budgets": {"b": {"selects": {"app": "web"}, "allowed": 0}}},
+        small(14),
+        victims(13, queue="r", labels={"app": "web"}),
+        lone("low", "n13", queue="q"),
+        lone(named("h", 13), queue="q", **MIDDLE),
+    )
+    plan = planned(objects, STAY)
+    assert gone(plan.snapshot, plan.evictions) == sorted(named("v", 13).split())
+    assert {(one.action, one.passed) for one in plan.evictions} == {
+        ("reclaim", (plan.snapshot.budgets.index("default/b"),))
+    }

@@ -134,3 +134,13 @@ def test_numbers_stay():
     assert guards.disruptions((), ()) == (4, 3, 1)
     assert [guards.of("n", {"app": name}) for name in "ac"] == [(2,), (1,)]
     assert guards.of("m", {"app": "d"}) == (0,)
+
+
+def test_names_of_budgets():
+    """A budget that stands for pods which can't go now has none, and so nobody passes over it."""
+    guards = Guards()
+    guards.update({("a", "x"): budget(), ("a", "y"): budget()}, [("a", "stuck")])
+    assert sorted(guards.names) == ["", "a/x", "a/y"]
+    assert guards.names[guards.staying(("a", "stuck"))[0]] == ""
+    guards.update({("a", "y"): budget()})
+    assert sorted(guards.names) == ["", "", "a/y"]

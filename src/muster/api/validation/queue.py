@@ -4,7 +4,7 @@ import math
 
 from muster.api.documents import shown
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION, bound_of, resolved
-from muster.api.queue import UNLIMITED, Queue, QueueResource
+from muster.api.queue import IGNORE_BUDGETS, RECLAIM_POLICY_ANNOTATION, UNLIMITED, Queue, QueueResource
 from muster.api.validation.context import Context, QueueTree
 from muster.api.validation.violation import Report
 from muster.errors import BadObject
@@ -30,6 +30,12 @@ def check_queue(queue: Queue, report: Report, context: Context) -> None:
         message = f"parents form a cycle: {tree.cycle_in_words(queue.metadata.name)}"
         report.error("spec.parentQueue", message, "one of them has no parent")
     _check_max_priority(queue, report, context)
+    stated = queue.metadata.annotations.get(RECLAIM_POLICY_ANNOTATION, IGNORE_BUDGETS)
+    if stated != IGNORE_BUDGETS:
+        path = f"metadata.annotations[{RECLAIM_POLICY_ANNOTATION}]"
+        report.error(
+            path, f"must be {IGNORE_BUDGETS}, not {shown(stated)}", "or remove it: then disruption budgets are honoured"
+        )
     _check_quota_sum(queue, tree, report, "")
     if context.admission and parent in tree.queues:
         _check_quota_sum(tree.queues[parent], tree, report, f" of {parent}")

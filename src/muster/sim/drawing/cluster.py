@@ -129,9 +129,13 @@ def _queue(dice: Dice, draft: Draft, share: float) -> QueueEntry:
 def rules_of_queues(dice: Dice, draft: Draft) -> None:
     """What queues say in annotations."""
     for name, queue in draft.queues.items():
+        annotations: dict[str, str] = {}
         if dice.has("a bound of priorities"):
-            most = dice.one_of(["train", "60", "100", "inference"])
-            draft.queues[name] = msgspec.structs.replace(queue, annotations={"muster.dev/max-priority": most})
+            annotations["muster.dev/max-priority"] = dice.one_of(["train", "60", "100", "inference"])
+        if dice.has("a queue that ignores budgets"):
+            annotations["muster.dev/reclaim-policy"] = "IgnoreBudgets"
+        if annotations:
+            draft.queues[name] = msgspec.structs.replace(queue, annotations=annotations)
 
 
 def classes(draft: Draft) -> None:

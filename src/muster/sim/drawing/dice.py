@@ -41,6 +41,7 @@ SHARES = {
     "cpu is charged too": 0.15,
     "a queue without end": 0.15,
     "a bound of priorities": 0.1,
+    "a queue that ignores budgets": 0.2,
     # Of gangs.
     "required at the root": 0.3,
     "required below": 0.4,

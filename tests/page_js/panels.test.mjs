@@ -1,7 +1,7 @@
 // What panels make of a frame before they draw it: the bands of a queue's bar, turns in a line, an example to try.
 import assert from "node:assert/strict";
 import test from "node:test";
-import {dress, look} from "../../src/muster/serve/static/colours.js";
+import {dress, isDecent, look} from "../../src/muster/serve/static/colours.js";
 import {noteOf} from "../../src/muster/serve/static/map_bar.js";
 import {Camera, nearest} from "../../src/muster/serve/static/map_camera.js";
 import {paintOver} from "../../src/muster/serve/static/map_over.js";
@@ -114,6 +114,16 @@ test("no two gangs that are shown have the same letters", () => {
   const kept = look("default/secretwaiting").label;
   assert.equal(look("default/golf-00").label, "g00");
   assert.equal(look("default/secretwaiting").label, kept);
+});
+
+test("no label reads as a slur", () => {
+  for (const name of ["nightly", "japan", "assistant", "n1ghtly", "fagin-0", "f-a-gate", "k-k-k8"]) {
+    const {label} = look(`default/${name}`);
+    assert.ok(isDecent(label), `${name}: ${label}`);
+    assert.ok(label.length >= 1 && label.length <= 5, label);
+  }
+  assert.equal(look("default/inference").label, "inf");
+  for (const label of ["nig", "NIG", "n1g", "4ss", "xkkk"]) assert.equal(isDecent(label), false, label);
 });
 
 test("who is not in a frame of the past looks the same afterwards", () => {

@@ -39,7 +39,7 @@ _BAR = 16
 _MOST_PLACES, _MOST_ROWS, _MOST_REASONS, _MOST_WAITS, _MOST_LOSSES = 3, 60, 8, 8, 8
 
 
-@click.command(epilog="Example: muster explain default/nightly -f examples/cluster")
+@click.command(epilog="Example: muster explain default/monthly -f examples/cluster")
 @click.argument("name", metavar="GANG")
 @click.option("-n", "--namespace", metavar="NAME", default="", help="The namespace of GANG where it names none.")
 @with_files

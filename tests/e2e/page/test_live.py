@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from e2e.page.clusters import gang, node, pod, topology, write
 from e2e.page.serving import Serving
 
-GANGS = ("inference", "nightly", "pretrain", "sweep", "finetune")
+GANGS = ("inference", "monthly", "pretrain", "sweep", "finetune")
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_what_was_not_measured_has_no_verdict():
 def test_what_has_no_target_is_only_shown():
     (verdict,) = report.verdicts([run("live"), run("live", KUBE, last_s=30.0)])
     assert verdict.met is None
-    assert report.summary([verdict]).endswith("3 times as fast as its native gangs")
+    assert report.summary([verdict]).endswith("3 times as fast as native gangs of kube-scheduler 1.36.4")
 
 
 def test_a_percentile_is_a_value_that_was_measured():

@@ -208,9 +208,9 @@ def test_the_search_budget(explain):
 
 
 def test_a_gang_that_runs_says_so_in_one_line(muster):
-    run = muster("explain", "nightly", "-f", CLUSTER)
+    run = muster("explain", "monthly", "-f", CLUSTER)
     assert run.code == 0
-    assert run.out.splitlines()[:2] == ["default/nightly · Placed", "  all 16 pods are placed, in zone-b/block-3"]
+    assert run.out.splitlines()[:2] == ["default/monthly · Placed", "  all 16 pods are placed, in zone-b/block-3"]
     assert "would fix it" not in run.out
 
 

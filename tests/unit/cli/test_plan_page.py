@@ -35,7 +35,7 @@ def test_the_page_has_the_plan_and_the_reasons(page):
     assert "default/inference-service" in told.out
     frame = held["frame"]
     assert frame["source"]["kind"] == "frozen"
-    assert set(frame["gangs"]) == set(held["explanations"]) == {"default/inference-service", "default/nightly"}
+    assert set(frame["gangs"]) == set(held["explanations"]) == {"default/inference-service", "default/monthly"}
     assert len(frame["nodes"]) == frame["summary"]["nodes"]
     found = held["explanations"]["default/inference-service"]
     cluster, added = (EXAMPLES / name for name in ("cluster", "inference.yaml"))

@@ -79,13 +79,13 @@ def test_files_are_one_cycle():
         session = await page.ask("/api/session")
         assert session["source"] == {"kind": "file", "name": f"{CLUSTER}, {INFERENCE}"}
         frame = await page.ask("/api/frame")
-        assert set(frame["gangs"]) == {"default/nightly", "default/inference-service"}
+        assert set(frame["gangs"]) == {"default/monthly", "default/inference-service"}
         assert (frame["decision"], frame["at"]) == ("", NOW)
 
     opened(of_files(CLUSTER, INFERENCE), work)
 
 
-@pytest.mark.parametrize("name", ["default/nightly", "default/inference-service"])
+@pytest.mark.parametrize("name", ["default/monthly", "default/inference-service"])
 def test_an_explanation_is_that_of_the_command(muster, name):
     said = muster("explain", name, "-f", CLUSTER, "-f", INFERENCE, "--now", NOW, "-o", "json").json
 
@@ -112,7 +112,7 @@ def test_a_what_if_is_that_of_the_command(muster, added, tmp_path):
     assert sorted((ghost[1], ghost[2]) for ghost in found["pods"] if ghost[5] == "binding") == sorted(
         (one["pod"], one["node"]) for one in said["bindings"]
     )
-    (new,) = [one for one in said["podGroups"] if one["name"] != "nightly"]
+    (new,) = [one for one in said["podGroups"] if one["name"] != "monthly"]
     (name,) = found["gangs"]
     assert name == f"default/{new['name']}"
     assert found["explanations"][name]["verdict"] == new["verdict"]
@@ -201,8 +201,8 @@ def test_a_snapshot_file_has_its_own_moment(muster, tmp_path, name):
 
     async def work(page):
         frame = await page.ask("/api/frame")
-        assert (frame["at"], list(frame["gangs"])) == ("2025-05-05T05:05:05Z", ["default/nightly"])
-        explained = await page.ask("/api/gangs/default/nightly/explanation")
+        assert (frame["at"], list(frame["gangs"])) == ("2025-05-05T05:05:05Z", ["default/monthly"])
+        explained = await page.ask("/api/gangs/default/monthly/explanation")
         assert explained["command"] == f"muster replay {file} -o wide"
 
     opened(of_files(str(file), now=None), work)

@@ -5,6 +5,11 @@ import {h} from "./dom.js";
 export const COLOURS = 8;
 export const MARKS = 3;
 const MOST_GONE = 100;
+// No label may read as a slur, also with digits for letters: one that holds any of these is passed over.
+const BLOCKED = (
+  "ass azn btc chi chk cnt cok coc cum cun dic dik dyk fag fck fuc fuk fuq gay gok gyp hoe hor jap jew jig kik " +
+  "kkk kyk lez nag naz ngr nig nip nog paj pak poo que sex sht shi slt slu spk suk tit wog wop yid"
+).split(" ");
 const given = new Map();
 const labels = new Set();
 const used = new Array(COLOURS).fill(0);
@@ -47,11 +52,17 @@ function* otherLabels(key) {
   for (let turn = 0; ; turn++) yield first + (hash(`${key} ${turn}`) % 46656).toString(36).padStart(3, "0");
 }
 
-/** Letters that no other gang has. */
+/** May this be read aloud? */
+export function isDecent(label) {
+  const plain = label.toLowerCase().replace(/[013457]/g, (digit) => "oieast"["013457".indexOf(digit)]);
+  return !BLOCKED.some((word) => plain.includes(word) || label.toLowerCase().includes(word));
+}
+
+/** Letters that no other gang has, and that may be read aloud. */
 function freeLabel(key) {
   const wish = shortLabel(key);
-  if (!labels.has(wish)) return wish;
-  for (const label of otherLabels(key)) if (!labels.has(label)) return label;
+  if (!labels.has(wish) && isDecent(wish)) return wish;
+  for (const label of otherLabels(key)) if (!labels.has(label) && isDecent(label)) return label;
   return wish;
 }
 

@@ -460,7 +460,7 @@ def test_a_what_if_shows_ghosts_and_changes_nothing():
         ("{", "can't be read"),
         (b"\xff\xfe\x00", "UTF-8"),
         ("---\n---\n", "no objects"),
-        ("a: &x 1\nb: *x", "alias"),
+        ("b: *x", "alias"),
         ("[" * 5000, "can't be read"),
         ("!!python/object/apply:os.system ['true']", "can't be read"),
     ],

@@ -14,6 +14,7 @@ from muster.cli.judging import name_of
 from muster.cli.making import asks_for_none
 from muster.grouping.registry import Registry
 from muster.snapshot.world import World
+from muster.telemetry import printable
 
 # Kind, namespace and name of an object.
 Place = tuple[str, str, str]
@@ -37,8 +38,8 @@ class Unknown(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The workload in words."""
-        return f"{self.kind} {self.namespace}/{self.name}"
+        """The workload in words, without characters that command a terminal."""
+        return printable(f"{self.kind} {self.namespace}/{self.name}")
 
     def document(self) -> dict[str, str]:
         """As `plan -o json` shows it."""

@@ -480,7 +480,7 @@ def test_a_manifest_without_a_gang_says_what_it_takes():
         text = json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": EVIL}})
         status, said = await one.json("/api/what-if", method="POST", data=text)
         assert (status, said["ok"], said["gangs"]) == (200, False, {})
-        assert any("no gang came with it" in note for note in said["notes"])
+        assert any("Unknown: its pods are not in the input" in note for note in said["notes"])
 
     played(work)
 

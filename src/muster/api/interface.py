@@ -13,6 +13,9 @@ OPERATORS = ("Equals", "NotEquals", "In", "NotIn", "Exists", "DoesNotExist")
 FORBIDDEN_KINDS = ("Secret", "ConfigMap")
 _EXPRESSION_STARTS = (".", "$", "(", "[", '"')
 
+# What `keep` says of an entry whose children go only with it.
+KEEP_ALL = "all"
+
 # An expression of the grouping language (a total subset of jq), as text.
 Expression = Annotated[str, note("An expression.", maxLength=4096)]
 # The first path that gives a value wins.
@@ -134,6 +137,9 @@ class Component(Model, frozen=True, kw_only=True):
     segments: Annotated[Segments | None, note("Leaf: how it is cut into segments.")] = None
     min_sub_group: Annotated[CountOrExpression | None, note("Branch: how many children must be satisfied.")] = None
     min_sub_group_path: Annotated[Paths | None, note("Branch: gives how many children must be satisfied.")] = None
+    keep: Annotated[
+        str, note("Branch: all, or an expression for it: what has run together goes only together.", maxLength=4096)
+    ] = ""
     topology: Annotated[TopologyPaths | None, note("Its topology constraint.")] = None
     required_topology_constraints_path: Annotated[Paths | None, note("The same as topology.requiredPath.")] = None
     preferred_topology_constraints_path: Annotated[Paths | None, note("The same as topology.preferredPath.")] = None
@@ -161,6 +167,9 @@ class GroupTemplate(Model, frozen=True, kw_only=True):
     segments: Annotated[Segments | None, note("Flat: how it is cut into segments.")] = None
     min_sub_group: Annotated[CountOrExpression | None, note("How many children must be satisfied.")] = None
     min_sub_group_path: Annotated[Paths | None, note("Gives how many children must be satisfied.")] = None
+    keep: Annotated[
+        str, note("all, or an expression for it: what has run together goes only together.", maxLength=4096)
+    ] = ""
     topology: Annotated[TopologyPaths | None, note("The PodGroup's topology constraint.")] = None
     unmatched_pods: Annotated[
         str, note("Error (default), Ignore, or the SubGroup for pods that no entry claims.", maxLength=63)

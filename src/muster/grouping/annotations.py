@@ -148,6 +148,9 @@ class _Changes:
             node.hold = node.hold._replace(required=order.said.name(segments.MOST_OF_LEVEL))
         elif order.verb == PREFERRED:
             node.hold = node.hold._replace(preferred=order.said.name(segments.MOST_OF_LEVEL))
+        elif order.verb == BATCH_MIN_MEMBER and node.keep:
+            # To need more parts than are there at the start would be to wait for what waits for them.
+            self._warnings.append(f"{order.said}, which does not count parts that start in an order")
         elif order.verb == MIN_SUB_GROUP or (order.verb == BATCH_MIN_MEMBER and node.children):
             self._count_children(order, node)
         else:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.documents import shown
+from muster.api.interface import KEEP_ALL
 from muster.api.podgroup import MAX_SUBGROUPS
 from muster.grouping.annotations import finish
 from muster.grouping.language.limits import DEFAULT, Limits, Meter
@@ -293,6 +294,7 @@ class _Making:
                 raise Trouble(message, "check `when` and `foreach`", path=template.path, retry=True)
             self._now_at("")
             node.minimum = self._children_minimum(template.minimum, node, scope)
+            node.keep = _keeps(template.keep, scope)
         else:
             self._count_pods(template, node, scope)
         return node
@@ -324,6 +326,7 @@ class _Making:
                 return
             self._now_at(name)
             node.minimum = self._children_minimum(entry.minimum, node, scope)
+            node.keep = _keeps(entry.keep, scope)
         else:
             node.bounds = _bounds(entry.conditions, scope)
             self._count_pods(entry, node, scope)
@@ -382,6 +385,14 @@ class _Making:
             node.first = scope.count(entry.segments.first) or 0
             node.numbered = scope.count(entry.segments.numbered)
             node.segment_hold = _hold(entry.segments.topology, scope)
+
+
+def _keeps(question: Question | None, scope: Scope) -> bool:
+    text = scope.text(question)
+    if text and text != KEEP_ALL:
+        path = question.path if question is not None else ""
+        raise Trouble(f"{shown(text)} is not {KEEP_ALL}", f"let it give {KEEP_ALL}, or nothing", path=path)
+    return bool(text)
 
 
 def _hold(questions: TopologyQuestions, scope: Scope) -> Hold:

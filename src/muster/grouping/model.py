@@ -70,8 +70,8 @@ class Entry:
     """A branch or leaf of the gang; with `foreach`, one per value.
 
     `conditions` is None in a branch, and in a leaf that claims every pod. `minimum` counts pods of a leaf, children of
-    a branch. The name of a `qualified` entry gets its parent's in front: it stands below a repeated entry and does not
-    tell the repetitions apart.
+    a branch; `keep` says whether these go only with it. The name of a `qualified` entry gets its parent's in front: it
+    stands below a repeated entry and does not tell the repetitions apart.
     """
 
     path: str
@@ -81,6 +81,7 @@ class Entry:
     when: Question | None = None
     conditions: tuple[Condition, ...] | None = None
     minimum: Question | None = None
+    keep: Question | None = None
     replicas: Question | None = None
     segments: Cut | None = None
     topology: TopologyQuestions = NO_TOPOLOGY
@@ -103,6 +104,7 @@ class Template:
     name_template: Question | None = None
     owner: str = OWNER
     minimum: Question | None = None
+    keep: Question | None = None
     replicas: Question | None = None
     segments: Cut | None = None
     topology: TopologyQuestions = NO_TOPOLOGY

@@ -42,6 +42,7 @@ FREE = Hold()
 class Node:
     """The root, a branch or a leaf. `minimum` counts pods of a leaf and children elsewhere; None: all children.
 
+    `keep`: children that have been satisfied together go only with it (`keep: all`).
     `name` is that of the SubGroup (the root's is empty), `short` what the entry calls it. `bounds` say which pods are
     claimed, None claims all of them. `first` is the number of the first pod, for segments of `size`.
     """
@@ -50,6 +51,7 @@ class Node:
     short: str
     path: str
     minimum: int | None = None
+    keep: bool = False
     hold: Hold = FREE
     bounds: tuple[Bound, ...] | None = None
     span: Span | None = None

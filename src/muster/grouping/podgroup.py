@@ -13,7 +13,13 @@ from typing import Any
 import msgspec
 
 from muster.api.kinds import POD_GROUP, read_object
-from muster.api.podgroup import GROUPER_ANNOTATION, SEMI_PREEMPTIBLE, TOPOLOGY_ANNOTATION
+from muster.api.podgroup import (
+    GROUPER_ANNOTATION,
+    KEEP_ANNOTATION,
+    KEEP_ROOT,
+    SEMI_PREEMPTIBLE,
+    TOPOLOGY_ANNOTATION,
+)
 from muster.api.validation.update import has_placed_pods
 from muster.api.writing import write_yaml
 from muster.grouping.derive import Blueprint
@@ -69,6 +75,9 @@ def document_of(blueprint: Blueprint, derived: Derived, name: str, namespace: st
         spec["subGroups"] = _subgroups(root)
     reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
     annotations = {**derived.annotations, GROUPER_ANNOTATION: _described(top)}
+    kept = [node.name or KEEP_ROOT for node in root.below() if node.keep and node.children]
+    if kept:
+        annotations[KEEP_ANNOTATION] = ",".join(kept)
     written = _constraints(spec, annotations)
     if written:
         annotations[CONSTRAINTS_ANNOTATION] = _hash(written)
@@ -119,6 +128,7 @@ def merged(existing: Object, wanted: Document, weak: frozenset[str]) -> Document
     else:
         for key in (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION):
             _keep(notes, wanted["metadata"]["annotations"], key)
+    _keep(notes, wanted["metadata"]["annotations"], KEEP_ANNOTATION)
     head: Document = {**metadata, "annotations": notes}
     labels = _taken_over(_mapping(metadata.get("labels")), wanted["metadata"].get("labels", {}), guest="labels" in weak)
     if labels:

@@ -61,6 +61,24 @@ FIRST = f"{POD_GROUP}.subgroups[0]"
 EXPRESSION = f"{FIRST}.podClassifier.matchExpressions[0]"
 
 HEAD: list[Any] = [
+    pytest.param(
+        group(leaf(keep="all")),
+        [(E, f"{FIRST}.keep", "no subgroups to keep together", "above")],
+        group(leaf(), leaf("b"), keep="all"),
+        id="a leaf keeps nothing",
+    ),
+    pytest.param(
+        group(minMember=1, keep="all"),
+        [(E, f"{POD_GROUP}.keep", "no subgroups to keep together", "above")],
+        group(minMember=1),
+        id="a flat PodGroup keeps nothing",
+    ),
+    pytest.param(
+        group(leaf(), leaf("b"), keep="some"),
+        [(E, f"{POD_GROUP}.keep", "is not all", "write all")],
+        group(leaf(), leaf("b"), keep="$keep", minSubGroup=1),
+        id="all, or an expression",
+    ),
     *(
         pytest.param(
             interface(targetGVK={"group": "", "version": "v1", "kind": kind}),

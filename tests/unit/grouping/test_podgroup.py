@@ -13,6 +13,7 @@ from muster.grouping.metadata import derived
 from muster.grouping.nodes import Hold, Node
 from muster.grouping.owners import Objects
 from muster.grouping.podgroup import CONSTRAINTS_ANNOTATION, capped, document_of, merged, name_of
+from muster.grouping.trouble import Trouble
 from workloads import entry, interface, pod, work
 
 NOBODY = frozenset()
@@ -222,6 +223,29 @@ class TestMerging:
         """It is the very object, also when it came back from the server with more in it."""
         existing = made_before(("a", 2), ("b", 3), m=1, level="rack")
         assert brought(existing, ("a", 2), ("b", 3), m=1) is existing
+
+    def test_what_is_kept_together_follows_the_workload(self):
+        """It comes, changes and goes with what the interface says."""
+        entries = [entry("$g.name", foreach=EACH, minReplicasPath="$g.n")]
+        made = interface({"minSubGroup": 1, "keep": ".spec.keep", "subgroups": entries})
+        plain, kept = (wanted(work(**groups(("a", 1), ("b", 1)), **more), made)[0] for more in ({}, {"keep": "all"}))
+        assert "muster.dev/keep" not in plain["metadata"]["annotations"]
+        assert kept["metadata"]["annotations"]["muster.dev/keep"] == "."
+        assert merged(plain, kept, NOBODY) == kept
+        assert merged(kept, plain, NOBODY) == plain
+
+    def test_branches_are_kept_by_name(self):
+        branch = {"componentName": "b", "keep": "all", "minSubGroup": 1}
+        inner = [entry("$g.name", foreach=EACH, minReplicasPath="$g.n")]
+        made = interface({"subgroups": [{**branch, "subgroups": inner}, entry("c", minReplicas=1)]})
+        found, _ = wanted(work(**groups(("a", 1), ("d", 1))), made)
+        assert found["metadata"]["annotations"]["muster.dev/keep"] == "b"
+
+    def test_what_is_neither_all_nor_nothing_is_told(self):
+        made = interface({"keep": ".spec.keep", "subgroups": [entry("a", minReplicas=1), entry("b", minReplicas=1)]})
+        with pytest.raises(Trouble, match='"some" is not all') as told:
+            wanted(work(keep="some"), made)
+        assert told.value.path == "spec.gangScheduling.podGroups[0].keep"
 
     def test_somebody_elses_is_not_touched(self):
         existing = made_before(("a", 2))

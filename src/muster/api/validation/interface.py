@@ -6,6 +6,7 @@ from muster.api.documents import child_path, shown
 from muster.api.interface import (
     FORBIDDEN_KINDS,
     GROUP,
+    KEEP_ALL,
     Component,
     GroupTemplate,
     KindReference,
@@ -77,6 +78,7 @@ def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
     counts_children = template.min_sub_group is not None or template.min_sub_group_path is not None
     if counts_children and not components:
         report.error(f"{path}.minSubGroup", "there are no subgroups to count", "write minMember instead")
+    _check_keep(template.keep, f"{path}.keep", "this PodGroup" if not components else "", report)
     if counts_pods and counts_children:
         report.error(f"{path}.minMember", "minMember and minSubGroup are both set", "keep one of them")
     elif counts_pods and components:
@@ -88,6 +90,15 @@ def _check_template(template: GroupTemplate, path: str, report: Report) -> None:
     _check_keys(template, path, report)
     _check_components(components, f"{path}.{field}", report)
     _check_unmatched(template.unmatched_pods, components, f"{path}.unmatchedPods", report)
+
+
+def _check_keep(keep: str, path: str, leaf: str, report: Report) -> None:
+    """All, or an expression for it, where there are children; `leaf` says what it is when there are none."""
+    if keep and leaf:
+        report.error(path, f"{leaf} has no subgroups to keep together", "write it above the subgroups")
+    elif keep and keep != KEEP_ALL and not is_expression(keep):
+        hint = f"write {KEEP_ALL}, or an expression that gives {KEEP_ALL} or nothing"
+        report.error(path, f"{shown(keep)} is not {KEEP_ALL}", hint)
 
 
 def _check_pods(entry: GroupTemplate | Component, path: str, branch: str, report: Report) -> None:
@@ -191,6 +202,7 @@ def _check_component(entry: Component, path: str, alone: bool, report: Report) -
     counts_pods = entry.min_replicas is not None or entry.min_replicas_path is not None
     counts_children = entry.min_sub_group is not None or entry.min_sub_group_path is not None
     _check_pods(entry, path, "an entry" if entry.subgroups else "", report)
+    _check_keep(entry.keep, f"{path}.keep", "this entry" if not entry.subgroups else "", report)
     if entry.subgroups:
         if counts_pods:
             report.error(f"{path}.minReplicas", "an entry with subgroups holds no pods", "write minSubGroup")

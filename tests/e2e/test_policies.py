@@ -34,7 +34,7 @@ def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     with ControlPlane(controllers=True) as started:
         started.kubectl(*APPLY, "-f", "-", stdin=muster("crds"))
         started.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
-        started.kubectl(*APPLY, "-f", "-", stdin=muster("manifests", "--without", "webhook"))
+        started.kubectl(*APPLY, "-f", "-", stdin=muster("manifests", "--without", "webhook", "--ignore-budgets"))
         started.kubectl("-n", "default", "create", "serviceaccount", "tenant")
         bound = ("create", "rolebinding", "tenant", "--clusterrole=edit", "--serviceaccount=default:tenant")
         started.kubectl("-n", "default", *bound)
@@ -81,7 +81,7 @@ def test_the_policies_mean_something_to_the_server(plane: ControlPlane, asked: A
     """Every expression compiles, and none is doubtful."""
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     said = {one["metadata"]["name"]: one.get("status", {}) for one in plane.request("GET", path).body["items"]}
-    assert said.keys() >= {"muster-admitted", "muster-pods", "muster-podgroups", "muster-events"}
+    assert said.keys() >= {"muster-admitted", "muster-pods", "muster-podgroups", "muster-events", "muster-deletions"}
     assert [one["typeChecking"] for one in said.values() if one.get("typeChecking", {}).get("expressionWarnings")] == []
 
 
@@ -151,6 +151,7 @@ READY = _condition("Ready", "True")
         pytest.param({"status": {"nominatedNodeName": "n1"}}, True, id="a nomination"),
         pytest.param({"status": {"conditions": [READY, _condition("PodScheduled")]}}, True, id="scheduled"),
         pytest.param({"status": {"conditions": [READY, _condition("muster.dev/Accepted")]}}, True, id="accepted"),
+        pytest.param({"status": {"conditions": [READY, _condition("DisruptionTarget")]}}, True, id="disrupted"),
         pytest.param({"status": {"conditions": [_condition("Ready")]}}, False, id="ready"),
         pytest.param({"status": {"conditions": []}}, False, id="no conditions"),
         pytest.param({"status": {"phase": "Succeeded"}}, False, id="a phase"),
@@ -164,6 +165,29 @@ def test_what_muster_may_change_of_the_status_of_a_pod(asked: Asked, body: Any, 
     answer = asked(MUSTER, "PATCH", f"{PODS}/watched/status?dryRun=All", body)
     assert (answer.status == 200) == taken, answer.body
     assert taken or "ValidatingAdmissionPolicy 'muster-pods'" in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "scheduler", "bound", "taken"),
+    [
+        pytest.param("ours", "kai-scheduler", True, True, id="admitted"),
+        pytest.param("waiting", "kai-scheduler", False, False, id="not admitted"),
+        pytest.param("foreign", "other-scheduler", False, False, id="of another scheduler"),
+    ],
+)
+def test_which_pods_muster_may_delete(asked: Asked, name: str, scheduler: str, bound: bool, taken: bool) -> None:
+    """Where it may delete any: for queues that ignore disruption budgets."""
+    made = pod(f"deleted-{name}")
+    made["spec"]["schedulerName"] = scheduler
+    path = f"{PODS}/deleted-{name}"
+    assert asked(TENANT, "POST", PODS, made).status == 201
+    if bound:
+        assert asked(MUSTER, "POST", f"{path}/binding", binding(f"deleted-{name}", "team/uid")).status == 201
+    answer = asked(MUSTER, "DELETE", path)
+    assert (answer.status == 200) == taken, answer.body
+    assert taken or "ValidatingAdmissionPolicy 'muster-deletions'" in answer.body["message"]
+    many = asked(MUSTER, "DELETE", f"{PODS}?labelSelector=none")
+    assert many.status == 403
 
 
 def gang(name: str, **annotations: str) -> dict[str, Any]:

@@ -247,3 +247,29 @@ def test_the_least_that_a_minimum_costs():
         pod("g-3", gpus=3),
     )
     assert least_ask(half.snapshot.gangs[0], half.snapshot)[GPU] == 3
+
+
+def test_a_queue_that_may_ignore_budgets_and_a_muster_that_may_not_delete():
+    """Without the right the annotation has no effect, and that is said; with it the pods could go."""
+    ignoring = queue("a", gpu={"quota": 2})
+    ignoring["metadata"]["annotations"] = {"muster.dev/reclaim-policy": "IgnoreBudgets"}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "never"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "x"}}},
+    }
+    runs = pod("r-0", "runs", nodeName="n")
+    runs["metadata"]["labels"] = {"app": "x"}
+    plan = planned(
+        *(node("n", 1), ignoring, queue("b", gpu={"quota": 0}), budget, gang("runs", queue="b"), runs),
+        *(gang("g", queue="a"), pod("g-0")),
+    )
+    assert [one.passed for one in plan.evictions] == [(plan.snapshot.budgets.index("default/never"),)]
+    undone = with_queues(replace(plan, evictions=()), a=(1, 0, 0, 1), b=(1, 1, 0, 0))
+    without = replace(undone, snapshot=replace(undone.snapshot, may_delete=False))
+    assert notes(without)[-1] == (
+        "reclaim: muster.dev/reclaim-policy: IgnoreBudgets of the queue has no effect: muster may not delete pods; "
+        "muster doctor says which right is missing"
+    )
+    assert not any("has no effect" in note for note in notes(undone))

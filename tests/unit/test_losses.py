@@ -343,3 +343,20 @@ def test_no_sentence_is_too_long(action, kind, considered, exact):
     assert message.count(" · ") == 1 + bool(loss.choice)
     if action == Action.RECLAIM:
         assert "held 3 GPU, its quota is 1" in message
+
+
+def test_what_is_deleted_over_a_budget_says_so_in_words_and_data():
+    """Apart from what is evicted; and where nothing is, nothing is said."""
+    b = PLAN.snapshot.queues.row_of["b"]
+    asks = tuple(row == b for row in range(len(PLAN.snapshot.queues.names)))
+    queues = replace(PLAN.snapshot.queues, ignores_budgets=asks)
+    snapshot = replace(PLAN.snapshot, queues=queues, budgets=("default/never", "default/other"))
+    first, second = REPLICA
+    plan = replace(PLAN, snapshot=snapshot, evictions=(first._replace(passed=(0,)), second))
+    kept, deleted = sorted(losses(plan), key=lambda loss: loss.ignored)
+    over = "deleted although default/never allows no eviction: queue b has IgnoreBudgets"
+    assert over in why_evicted(deleted)
+    assert "deleted" not in why_evicted(kept)
+    said = {one["pod"]: one for one in document_of(plan)["evictions"]}
+    assert said["runs-3-0"]["ignoredBudgets"] == ["default/never"]
+    assert list(said["runs-3-1"]) == ["namespace", "pod", "action", "for"]

@@ -279,6 +279,22 @@ class TestRights:
         assert done.code == 0
         assert states(found)["rights"] == ["warn"]
 
+    @pytest.mark.parametrize("forbidden", [True, False])
+    def test_to_delete_pods_is_asked_for_where_a_queue_ignores_budgets(self, doctor, forbidden):
+        """Nothing stops without it: such queues wait as others do."""
+        other = queue()
+        annotations = {"muster.dev/reclaim-policy": "IgnoreBudgets"}
+        cluster = healthy({**other, "metadata": {**other["metadata"], "name": "owed", "annotations": annotations}})
+        cluster.forbidden = {"delete pods"} if forbidden else set()
+        found, done = doctor(cluster)
+        deleting = {"resourceAttributes": {"verb": "delete", "resource": "pods"}}
+        assert deleting in cluster.reviews
+        assert (done.code, states(found)["rights"]) == (0, ["warn" if forbidden else "ok"])
+        if forbidden:
+            (one,) = found["rights"]
+            assert one["message"].startswith("you may not delete pods: ")
+            assert "muster manifests --ignore-budgets" in one["hint"]
+
     def test_those_of_a_service_account(self, doctor):
         cluster = healthy()
         found, _ = doctor(cluster, "--as-service-account", "muster-system/muster")

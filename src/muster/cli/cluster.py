@@ -19,6 +19,7 @@ from muster.api.kinds import POD_GROUP, Kind, kind_of, read_core, read_object
 from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.queue import Queue
+from muster.api.storage import PersistentVolume, PersistentVolumeClaim
 from muster.api.topology import Topology
 from muster.api.validation import ERROR, Judgement, Violation
 from muster.cli.files import Source, read_objects
@@ -34,6 +35,7 @@ from muster.grouping.owners import Objects
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
 from muster.snapshot.build import Builder
+from muster.snapshot.referred import NOT_IN_INPUT, REFERRED
 from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, key_of, unread_amount_of
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 NewLookup = Callable[[], Objects]
 
 # Of these a file may hold ten thousands.
-_MANY = (Pod, Node)
+_MANY = (Pod, Node, PersistentVolumeClaim, PersistentVolume)
 _MOST_PROBLEMS = 5
 INPUT, CLUSTER = "the input", "the cluster"
 
@@ -110,12 +112,16 @@ def load(
         told: list[str] = []
         home = DEFAULT_NAMESPACE
         if live and server is not None:
-            sources, told, lookup, coming, home, hidden = _live(server, config, coming)
-            for kind in hidden:
-                for one in filter(None, (world, before)):
+            sources, told, lookup, coming, home, hidden, closed = _live(server, config, coming)
+            for one in filter(None, (world, before)):
+                for kind in hidden:
                     one.hide(kind.struct, f"{kind.plural} may not be listed")
+                for resource, why in closed.items():
+                    one.close(resource, why)
         else:
             sources = read_objects(names, config.input)
+            for one in filter(None, (world, before)):
+                one.referred.absent = NOT_IN_INPUT
         coming, assumed = _with_pods(coming, config, sources)
         told = [*told, *assumed]
         given = len(sources)
@@ -218,6 +224,8 @@ class _Live(NamedTuple):
     home: str
     # The kinds that may not be read.
     hidden: tuple[Kind, ...]
+    # Kinds that pods refer to and that can't be read, with the reason.
+    closed: Mapping[str, str]
 
 
 def _live(server: Server, config: Config, coming: Sequence[Source]) -> _Live:
@@ -229,7 +237,7 @@ def _live(server: Server, config: Config, coming: Sequence[Source]) -> _Live:
     settled = [at_home(source, connection.namespace) for source in coming]
     found = fetch_cluster(connection, config, settled)
     lookup = partial(Known, forbidden=found.forbidden)
-    return _Live(found.sources, found.notes, lookup, settled, connection.namespace, found.hidden)
+    return _Live(found.sources, found.notes, lookup, settled, connection.namespace, found.hidden, found.closed)
 
 
 def _group(
@@ -360,7 +368,8 @@ class _Reading:
             self.checked.append(one)
         if found is not None and one.name:
             kind = one.judgement.kind
-            key = (one.kind, one.namespace if kind is not None and kind.namespaced else "", one.name)
+            named = kind.resource if kind is not None else one.kind
+            key = (named, one.namespace if kind is not None and kind.namespaced else "", one.name)
             if key in self._seen:
                 self.twice[one.title] = None
             self._seen.add(key)
@@ -391,6 +400,8 @@ def _apply(world: World, found: Any, errors: Sequence[Violation]) -> None:
         # A wrong parent has reasons of its own.
         errors = [error for error in errors if error.path != "spec.parentQueue"]
         world.apply(found, error=_in_words(errors[0]) if errors else "")
+    elif errors and isinstance(found, REFERRED):
+        world.refer_unread(type(found), found.metadata, _in_words(errors[0]))
     elif not (errors and isinstance(found, Topology)):
         world.apply(found)
 

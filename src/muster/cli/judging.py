@@ -80,7 +80,7 @@ def identity_of(value: Any) -> tuple[str, str, str] | None:
     name, namespace = name_of(value)
     if not isinstance(kind, Kind) or not name:
         return None
-    return kind.name, namespace if kind.namespaced else "", name
+    return kind.resource, namespace if kind.namespaced else "", name
 
 
 def _before(value: Any, before: Mapping[tuple[str, str, str], Any]) -> Any:

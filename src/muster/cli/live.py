@@ -10,11 +10,24 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from muster.api.cluster import POD_GROUP_ANNOTATION
 from muster.api.documents import Problem
-from muster.api.kinds import CORE_KINDS, NAMESPACE, POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, kind_of
+from muster.api.kinds import (
+    CORE_KINDS,
+    DEVICE_CLASS,
+    NAMESPACE,
+    NATIVE_POD_GROUP,
+    OPTIONAL_KINDS,
+    POD_GROUP,
+    QUEUE,
+    RESOURCE_INTERFACE,
+    TOPOLOGY,
+    Kind,
+    kind_of,
+)
 from muster.cli.files import Source
 from muster.cli.grouping import groupable
 from muster.cli.judging import check_all, name_of
@@ -25,6 +38,7 @@ from muster.config import Config
 from muster.errors import ApiError, Forbidden, NotFound, UsageError
 from muster.kube.client import Client, Limits
 from muster.kube.connection import Connection
+from muster.kube.discovery import Discovery
 from muster.kube.kubeconfig import connect
 from muster.kube.kubeconfig import load as read_kubeconfig
 from muster.kube.resources import Resource, Unread
@@ -66,6 +80,8 @@ class Fetched(NamedTuple):
     forbidden: frozenset[Missing] = frozenset()
     # The kinds that may not be read.
     hidden: tuple[Kind, ...] = ()
+    # Kinds that pods refer to and that can't be read, with the reason.
+    closed: Mapping[str, str] = MappingProxyType({})
 
 
 def connected(
@@ -126,10 +142,40 @@ async def _fetch(
         found = [source for one in lists if isinstance(one, list) for source in one]
         refused = {kind: one for kind, one in zip(kinds, lists, strict=True) if isinstance(one, ApiError)}
         notes = list(_about(refused, kinds))
+        closed: dict[str, str] = {}
+        if kinds is _CLUSTER:
+            discovery = Discovery(client)
+            referred = await together(_read_referred(client, discovery, kind, file, closed) for kind in OPTIONAL_KINDS)
+            found += [source for one in referred for source in one]
         progress["owners of pods"] = "..."
         owners = await _owners(client, [*found, *beside], config, file, members=members)
     hidden = tuple(kind for kind, error in refused.items() if isinstance(error, Forbidden))
-    return Fetched([*found, *owners.sources], [*notes, *owners.notes()], frozenset(owners.forbidden), hidden)
+    notes += owners.notes()
+    return Fetched([*found, *owners.sources], notes, frozenset(owners.forbidden), hidden, closed)
+
+
+async def _read_referred(
+    client: Client, discovery: Discovery, kind: Kind, file: str, closed: dict[str, str]
+) -> list[Source]:
+    """All objects of a kind that pods refer to; why there are none goes to `closed`. A cluster may lack the kind."""
+    served: Resource | None = Resource(kind.api_version, kind.name, kind.plural, kind.namespaced)
+    if kind is NATIVE_POD_GROUP:
+        served = await discovery.find_served(f"{kind.group}/*", kind.name)
+    if served is not None:
+        try:
+            listing = await client.list(served, limit=_PAGE)
+        except Forbidden:
+            closed[kind.resource] = f"you may not list {kind.resource}"
+            return []
+        except NotFound:
+            pass
+        else:
+            unread = [_unread(one, file) for one in listing.unread]
+            return [*(Source(file, 0, typed(item, served), []) for item in listing.items), *unread]
+    if kind is not DEVICE_CLASS:
+        # Where there are no classes of devices, none offers anything.
+        closed[kind.resource] = f"this API server does not serve {kind.resource}"
+    return []
 
 
 async def read_list(

@@ -29,11 +29,14 @@ from muster.api.cluster import (
     PriorityClass,
 )
 from muster.api.model import Condition, Metadata
+from muster.api.native import DeviceClass, NativeConstraints, NativePodGroup, NativePolicy
 from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, RECLAIM_POLICY_ANNOTATION, Queue, QueueStatus
+from muster.api.storage import ZONE_LABELS, CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from muster.api.topology import Topology
 from muster.errors import UnreadableInput
+from muster.snapshot.referred import NOT_FOUND
 from muster.snapshot.requests import is_resized
 from muster.snapshot.world import Key, World
 
@@ -51,6 +54,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 Thing = TypeVar("Thing", bound=msgspec.Struct)
 Named = TypeVar("Named", Container, ContainerStatus)
+StoredThing = TypeVar("StoredThing", PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver)
 
 
 def looks_recorded(beginning: bytes) -> bool:
@@ -91,6 +95,16 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     queues: list[Queue] = []
     priority_classes: list[PriorityClass] = []
     pod_disruption_budgets: list[PodDisruptionBudget] = []
+    # What pods refer to; kinds that could not be read, with the reason; and what is said of what is not there.
+    persistent_volume_claims: list[PersistentVolumeClaim] = []
+    persistent_volumes: list[PersistentVolume] = []
+    storage_classes: list[StorageClass] = []
+    csi_nodes: list[CSINode] = []
+    csi_drivers: list[CSIDriver] = []
+    device_classes: list[DeviceClass] = []
+    native_pod_groups: list[NativePodGroup] = []
+    closed: dict[str, str] = {}
+    absent: str = NOT_FOUND
     invalid: list[Broken] = []
     # Whether pods may be deleted: a Queue may ask that budgets be ignored.
     may_delete: bool = True
@@ -111,12 +125,37 @@ def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool
         queues=_in_order(world.queues),
         priority_classes=_in_order(world.priority_classes),
         pod_disruption_budgets=_in_order(world.budgets),
+        **_referred(world, only_named=redact),
         invalid=[
             *(Broken(namespace="", name=name, error=error) for name, error in sorted(world.invalid_queues.items())),
             *(Broken(namespace=key[0], name=key[1], error=world.invalid[key]) for key in sorted(world.invalid)),
         ],
     )
     return _redacted(recording) if redact else recording
+
+
+def _referred(world: World, *, only_named: bool) -> dict[str, Any]:
+    """The objects that pods refer to; `only_named`: those that waiting pods name, and what is behind them."""
+    referred = world.referred
+    storage, found = referred.storage, {"closed": referred.closed, "absent": referred.absent}
+    claims, volumes, groups = storage.claims, storage.volumes, referred.groups
+    if only_named:
+        waiting = [(key[0], facts.refers) for key, facts in world.pods.items() if facts.refers]
+        named = {(namespace, use.claim) for namespace, refers in waiting for use in refers.claims}
+        claims = {key: claim for key, claim in claims.items() if key in named}
+        behind = {claim.spec.volume_name for claim in claims.values()}
+        volumes = {name: volume for name, volume in volumes.items() if name in behind}
+        wanted = {(namespace, refers.group) for namespace, refers in waiting}
+        groups = {key: group for key, group in groups.items() if key in wanted}
+    return found | {
+        "persistent_volume_claims": _in_order(claims),
+        "persistent_volumes": _in_order(volumes),
+        "storage_classes": _in_order(storage.classes),
+        "csi_nodes": _in_order(storage.nodes),
+        "csi_drivers": _in_order(storage.drivers),
+        "device_classes": _in_order(referred.classes),
+        "native_pod_groups": _in_order(groups),
+    }
 
 
 def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
@@ -127,7 +166,12 @@ def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
     plain = (
         *(recording.topologies, recording.priority_classes),
         *(recording.pod_disruption_budgets, recording.nodes, recording.pods),
+        *(recording.persistent_volume_claims, recording.persistent_volumes, recording.storage_classes),
+        *(recording.csi_nodes, recording.csi_drivers, recording.device_classes, recording.native_pod_groups),
     )
+    world.referred.absent = recording.absent
+    for resource, why in recording.closed.items():
+        world.close(resource, why)
     for objects in plain:
         for found in objects:
             world.apply(found)
@@ -202,6 +246,13 @@ def _redacted(recording: Recording) -> Recording:
         pod_disruption_budgets=[
             structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.pod_disruption_budgets
         ],
+        persistent_volume_claims=[_stored(one) for one in recording.persistent_volume_claims],
+        persistent_volumes=[_stored(one) for one in recording.persistent_volumes],
+        storage_classes=[_stored(one) for one in recording.storage_classes],
+        csi_nodes=[_stored(one) for one in recording.csi_nodes],
+        csi_drivers=[_stored(one) for one in recording.csi_drivers],
+        device_classes=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.device_classes],
+        native_pod_groups=[_native(one) for one in recording.native_pod_groups],
     )
 
 
@@ -217,6 +268,12 @@ def _labels_of_nodes(recording: Recording) -> frozenset[str]:
         terms: list[NodeSelectorTerm] = list(required.node_selector_terms) if required else []
         terms += [one.preference for one in affinity.preferred_during_scheduling_ignored_during_execution]
         found.update(one.key for term in terms for one in term.match_expressions)
+    for volume in recording.persistent_volumes:
+        reach = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+        asked = reach.node_selector_terms if reach is not None else []
+        found.update(one.key for term in asked for one in term.match_expressions)
+        # A node without any of these is in no zone.
+        found.update(ZONE_LABELS if volume.metadata.labels.keys() & ZONE_LABELS.keys() else ())
     return frozenset(found)
 
 
@@ -228,6 +285,24 @@ def _labels_of_pods(recording: Recording) -> frozenset[str]:
         asked: list[LabelRequirement] = selector.match_expressions
         found.update(selector.match_labels, (one.key for one in asked))
     return frozenset(found)
+
+
+def _stored(found: StoredThing) -> StoredThing:
+    """Claims, volumes and what is behind them were kept with nothing but what is asked of them."""
+    return structs.replace(found, metadata=structs.replace(found.metadata, uid="", resource_version=""))
+
+
+def _native(group: NativePodGroup) -> NativePodGroup:
+    """Of what a group asks for, only what there is of it."""
+    spec = group.spec
+    policy = NativePolicy(
+        basic=None if spec.scheduling_policy.basic is None else {},
+        gang=None if spec.scheduling_policy.gang is None else {},
+    )
+    constraints = NativeConstraints(topology=[{} for _ in spec.scheduling_constraints.topology])
+    claims: list[Any] = [{} for _ in spec.resource_claims]
+    spec = structs.replace(spec, scheduling_policy=policy, scheduling_constraints=constraints, resource_claims=claims)
+    return structs.replace(group, metadata=_metadata(group.metadata), spec=spec)
 
 
 def _metadata(metadata: Metadata, labels: frozenset[str] = frozenset()) -> Metadata:

@@ -393,6 +393,13 @@ def _revision(owner: Document) -> str:
 def _replica(owner: Document, name: str) -> Document:
     pod = _pod_of(owner, {"name": name})
     ordinal = name.rpartition("-")[2]
+    templates = owner["spec"].get("volumeClaimTemplates") or ()
+    claims = [named for one in templates if (named := (one.get("metadata") or {}).get("name"))]
+    if claims:
+        # Each pod has claims of its own, which come instead of volumes of the same name.
+        others = [one for one in pod["spec"].get("volumes") or () if one.get("name") not in claims]
+        own = [{"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in claims]
+        pod["spec"] = {**pod["spec"], "volumes": [*own, *others]}
     pod["metadata"]["labels"] = {
         **(pod["metadata"].get("labels") or {}),
         "statefulset.kubernetes.io/pod-name": name,

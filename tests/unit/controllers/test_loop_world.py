@@ -344,3 +344,22 @@ async def test_whatever_goes_wrong_gangs_end_whole_and_nobody_healthy_is_evicted
     assert server.done[writes:] == []
     assert server.broken == []
     await process.end()
+
+
+@played
+async def test_without_the_right_to_read_claims_only_gangs_that_have_some_are_held():
+    """What may not be read, or is not served, keeps nobody else waiting, and is named."""
+    server = Server()
+    server.fail("list", plural="persistentvolumeclaims", says=refusal(403, "Forbidden"), times=FOR_EVER)
+    server.fail("list", plural="csinodes", says=refusal(404, "NotFound"), times=FOR_EVER)
+    server.fail("list", plural="storageclasses", says=refusal(500, "InternalError"), times=FOR_EVER)
+    server.play(nodes(4) | gang("plain", 2))
+    claim = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    server.play({"gangs": {"claims": {"minMember": 1}}, "pods": [{"gang": "claims", "spec": claim}]})
+    async with running(server) as process:
+        await until(told(server, "plain"), what="plain")
+        await until(lambda: server.status_of("claims").get("conditions"), what="a condition")
+        said = next(one for one in server.status_of("claims")["conditions"] if one["type"] == "Scheduled")
+        assert said["reason"] == "Unsupported"
+        assert "muster may not list persistentvolumeclaims" in said["message"]
+        assert process.loop.is_synced

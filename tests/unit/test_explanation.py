@@ -225,3 +225,9 @@ def test_the_document():
     assert (root["have"], root["minimum"], root["total"], root["domain"]) == (0, 3, 3, None)
     assert [one["code"] for one in root["reasons"]] == ["InsufficientResources"]
     assert [one["kind"] for one in document["remedies"]] == ["lower"]
+
+
+@pytest.mark.parametrize(("name", "shown"), [("system-node-critical", {"priority": False}), ("train", {})])
+def test_a_priority_is_a_check_only_where_it_fails(name, shown):
+    found = checks(planned(node("n", 1), gang(priorityClassName=name), pod("g-0")))
+    assert {check: good for check, good in found.items() if check == "priority"} == shown

@@ -32,9 +32,10 @@ _LADDER = (
         "queue",
         (
             *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF),
-            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
+            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID),
         ),
     ),
+    ("priority", (Code.PRIORITY_NOT_ALLOWED,)),
     ("topology", (Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND)),
     ("supported", (Code.UNSUPPORTED,)),
     ("pods", (Code.WAITING_FOR_PODS,)),
@@ -196,7 +197,9 @@ def _checks(gang: Gang, outcome: Outcome, plan: Plan) -> Iterator[Check]:
         untried = outcome.verdict is Verdict.HELD and (name == "room" or (name == "quota" and good))
         if (Code.INVALID in codes and name != "spec") or untried:
             good = None
-        yield Check(name, good, _said_of(name, gang, outcome))
+        if name != "priority" or good is False:
+            # Most gangs have one that nobody asks about.
+            yield Check(name, good, _said_of(name, gang, outcome))
 
 
 def _said_of(name: str, gang: Gang, outcome: Outcome) -> str:
@@ -206,6 +209,7 @@ def _said_of(name: str, gang: Gang, outcome: Outcome) -> str:
     return {
         "spec": "spec",
         "queue": f"queue {gang.queue}",
+        "priority": "priority",
         "topology": "topology",
         "supported": "supported",
         "pods": f"{pods_in_words(there)}, {gang.minimum_pods[0]:,} needed",

@@ -73,7 +73,10 @@ async def look_on(server: Server, config: Config, where: Where, greet: Callable[
 
 async def _until(stop: asyncio.Event, loop: Loop, interfaces: Interfaces) -> None:
     """Everything that runs, until it is to stop or a defect ends it."""
-    tasks = [asyncio.ensure_future(work) for work in (loop.run(), interfaces.run(), _tell_trouble(loop), stop.wait())]
+    tasks = [
+        asyncio.ensure_future(work)
+        for work in (loop.run(asks_rights=False), interfaces.run(), _tell_trouble(loop), stop.wait())
+    ]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for one in done:

@@ -139,10 +139,8 @@ class Loop:
         """There is something to do, although nothing was seen: we lead now."""
         self._awake.set()
 
-    async def run(self) -> None:
-        """Everything, until it is cancelled."""
-        world = self._scheduler.world
-        deleting = Deleting(self._client, world, clock=self._clock, changed=self.wake, log=self._log)
+    async def run(self, *, asks_rights: bool = True) -> None:
+        """Everything, until it is cancelled. What is not muster's own process has other rights, and asks for none."""
         async with asyncio.TaskGroup() as tasks:
             for kind in _KINDS:
                 tasks.create_task(self._follow(kind))
@@ -150,7 +148,11 @@ class Loop:
                 tasks.create_task(self._follow_optional(kind))
             tasks.create_task(self._cycles())
             tasks.create_task(self.teller.run())
-            tasks.create_task(deleting.run())
+            if asks_rights:
+                deleting = Deleting(
+                    self._client, self._scheduler.world, clock=self._clock, changed=self.wake, log=self._log
+                )
+                tasks.create_task(deleting.run())
 
     async def _follow(self, kind: Kind) -> None:
         """One kind, from its list on."""

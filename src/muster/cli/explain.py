@@ -196,13 +196,22 @@ def _tree(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
             label = leads[node.parent] + branch + node.name
         needs = count_in_words(node) if node.children else f"{node.minimum:,}"
         counts = outcome.rows[row]
-        state = f"satisfied ({'core' if chosen[row] else 'surplus'})" if counts.satisfied else "below minimum"
+        what = "joined" if counts.joined else "core" if chosen[row] else "surplus"
+        state = f"satisfied ({what})" if counts.satisfied else "below minimum"
         where = domain_of(counts, snapshot) or "-"
         wish = {True: "", False: " (preference not met)", None: ""}[counts.preferred_met]
         rows.append((label, f"{counts.placed:,}", needs, f"{counts.total:,}", state, where + wish))
     yield from (f"  {line}" for line in columns(rows))
     if len(nodes) > _MOST_ROWS:
         yield f"  … {len(nodes) - _MOST_ROWS:,} more: -o json"
+    for node in nodes[:_MOST_ROWS]:
+        joined = [nodes[child].name for child in node.children if outcome.rows[child].joined]
+        if node.keep and joined:
+            verb = "have joined and go" if len(joined) > 1 else "has joined and goes"
+            yield f"  {listed(joined)} {verb} only with {node.name or 'the gang'}"
+        lost = [nodes[child].name for child in node.children if outcome.rows[child].lost]
+        if lost:
+            yield f"  {listed(lost)}: pods are lost and none waits, so no staleness clock runs"
 
 
 def _waits(found: Explanation) -> Iterator[str]:

@@ -13,7 +13,7 @@ from muster.decisions.changes import Help, change_in_words, raises_in_words
 from muster.decisions.crowd import Crowd
 from muster.decisions.hindrances import hindrances
 from muster.decisions.losses import Loss
-from muster.decisions.plan import core_rows, domain_of
+from muster.decisions.plan import core_rows, domain_of, joined_of
 from muster.decisions.queues import PlaceInLine
 from muster.decisions.words import foremost, sentence, shortened, told
 from muster.plan.nearest import Near
@@ -381,6 +381,7 @@ def document_of(found: Explanation, snapshot: Snapshot) -> dict[str, Any]:
                 "total": row.total,
                 "domain": domain_of(row, snapshot) or None,
                 "preferredMet": row.preferred_met,
+                **joined_of(gang, node.parent, row),
                 "reasons": reasons.get(at, []),
             }
             for at, (node, row, is_core) in enumerate(

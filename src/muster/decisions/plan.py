@@ -113,6 +113,7 @@ def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
                 "pods": {"total": row.total, "placed": row.placed, "pending": row.pending},
                 "domain": domain_of(row, snapshot) or None,
                 "preferredMet": row.preferred_met,
+                **joined_of(gang, node.parent, row),
             }
             for node, row, is_core in zip(gang.tree.nodes, outcome.rows, chosen, strict=True)
         ],
@@ -138,6 +139,11 @@ def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
         "best": best,
         "where": where or None,
     }
+
+
+def joined_of(gang: Gang, parent: int, row: RowOutcome) -> dict[str, bool]:
+    """Whether a tree node goes only with its parent; nothing where the parent keeps none of its children."""
+    return {"joined": row.joined} if parent != NONE and gang.tree.nodes[parent].keep else {}
 
 
 def core_rows(gang: Gang, outcome: Outcome) -> tuple[bool, ...]:

@@ -165,7 +165,9 @@ def flipped(before: Group, now: Group) -> str:
         told = had.get(then.name, {}).get("minimum", then.minimum)
         same = parent.name == then.name and parent.minimum >= max(told, then.minimum)
         both_core = bool(has.get(parent.name, {}).get("core") and had.get(parent.name, {}).get("core"))
-        stays = bool(one.get("core") and one.get("satisfied") and has[name].get("satisfied"))
+        # What has joined is core for as long.
+        parted = bool(one.get("joined") and not has[name].get("joined"))
+        stays = bool(one.get("core") and one.get("satisfied") and has[name].get("satisfied")) and not parted
         if same and both_core and stays and not has[name].get("core"):
             return str(name)
     return ""

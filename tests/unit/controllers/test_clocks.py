@@ -271,3 +271,29 @@ def test_a_pod_that_is_put_into_another_child_ends_the_clock_of_that_child():
     scheduler.see(structs.replace(seen["b-1"], metadata=moved))
     scheduler.see(structs.replace(seen["b-1"], metadata=moved), deleted=True)
     assert scheduler.cycle(ns(6)).evictions == ()
+
+
+def test_children_that_left_while_nothing_could_be_told_are_not_joined_when_the_gang_starts_again():
+    """The node of a gang went, and its leader starts elsewhere by the written minimum. The bind has no answer, so the
+    status is that of before; a worker that waits has no clock all the same (SPEC §8, keep: all).
+    """
+    scheduler = Scheduler()
+    children = [{"name": "a", "minMember": 1}, {"name": "b", "minMember": 1}]
+    things = {
+        "nodes": [{"name": "n", "gpus": 1}],
+        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
+        "keep": {"g": "."},
+        "history": {"g": {"joined": ["a", "b"]}},
+        "pods": [{"gang": "g", "subGroup": "a", "name": "a-0"}, {"gang": "g", "subGroup": "b", "name": "b-0"}],
+    }
+    seen_by(scheduler, things)
+    (bind,) = scheduler.cycle(ns(1)).binds
+    scheduler.sent([bind], ns(1))
+    assert [scheduler.cycle(ns(at)).evictions for at in (2, 4, 8, 16)] == [()] * 4
+    gang = scheduler.plan.snapshot.gangs[0]
+    assert gang.joined == (False, True, False)
+    assert scheduler.world.parted(gang.key) == {"a", "b"}
+    group = scheduler.world.groups[gang.key]
+    rows = [structs.replace(row, pods=PodCounts(placed=1)) for row in group.status.sub_groups]
+    scheduler.world.apply(structs.replace(group, status=structs.replace(group.status, sub_groups=rows)))
+    assert scheduler.world.parted(gang.key) == frozenset()

@@ -7,7 +7,7 @@ from muster.api.once import once
 from muster.api.tree import NONE
 from muster.decisions.amounts import moment
 from muster.decisions.explanation import message_of, reasons_of_rows
-from muster.decisions.plan import core_rows, domain_of
+from muster.decisions.plan import core_rows, domain_of, joined_of
 from muster.decisions.status import is_completed
 from muster.decisions.words import foremost
 from muster.plan.accounts import core_counts
@@ -274,6 +274,7 @@ def _tree(gang: Gang, outcome: Outcome, around: Surroundings) -> Iterator[Docume
             **_constraint(gang, row, held.get(row), around),
             "domain": domain_of(counts, snapshot) or None,
             "preferredMet": counts.preferred_met,
+            **joined_of(gang, node.parent, counts),
             "staleSince": moment(counts.stale_since_ns) if counts.stale_since_ns else None,
             "reasons": reasons.get(row, []),
         }

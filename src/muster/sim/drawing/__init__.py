@@ -13,7 +13,7 @@ from muster.sim.drawing.happenings import HAPPENINGS, TROUBLES, Kind, opens_gate
 from muster.sim.drawing.sets import sets
 from muster.sim.drawing.themes import THEMES, Theme, worsen
 from muster.sim.drawing.weather import faults
-from muster.sim.drawing.workloads import fill
+from muster.sim.drawing.workloads import fill, keep_together
 from muster.sim.story import Story
 
 
@@ -38,6 +38,7 @@ def story_of(seed: int) -> Story:
     queues(Dice(seed, "queues"), draft)
     rules_of_queues(Dice(seed, "rules of queues"), draft)
     _workloads(Dice(seed, "workloads"), draft, theme)
+    keep_together(Dice(seed, "keep"), draft)
     classes(draft)
     strangers(Dice(seed, "strangers"), draft)
     if dice.likely(theme.sets) if theme is not None else dice.has("a StatefulSet"):

@@ -58,6 +58,7 @@ SHARES = {
     "nothing is marked": 0.05,
     "a queue that is not there": 0.03,
     "too few pods": 0.06,
+    "kept together": 0.25,
     # Of workloads.
     "a Job": 0.2,
     "ends by itself": 0.25,

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from muster.api.podgroup import KEEP_ANNOTATION
 from muster.sim.drawing.cluster import CLASSES, TAINT
 from muster.sim.drawing.dice import Dice
 from muster.sim.drawing.draft import Draft
@@ -60,6 +61,19 @@ def gang(dice: Dice, draft: Draft, tree: Tree, settings: Document) -> Workload:
         leaf = dice.one_of(sorted(pods))
         pods[leaf] -= 1
     return Workload(gang=spec, pods=pods, **_manners(dice, draft, max(tree.pods.values())))
+
+
+def keep_together(dice: Dice, draft: Draft) -> None:
+    """Some gangs keep together what has run together: the root, some branches, or both."""
+    for name, workload in draft.workloads.items():
+        parts = (workload.gang or {}).get("subGroups", [])
+        if not parts or not dice.has("kept together"):
+            continue
+        branches = sorted({one["parent"] for one in parts if one.get("parent") in {other["name"] for other in parts}})
+        names = dice.some_of(branches, dice.whole(0, len(branches)))
+        written = ",".join(["."] * (not names or dice.likely(0.6)) + names)
+        annotations = {**workload.annotations, KEEP_ANNOTATION: written}
+        draft.workloads[name] = msgspec.structs.replace(workload, annotations=annotations)
 
 
 def job(dice: Dice, draft: Draft, settings: Document) -> Workload:

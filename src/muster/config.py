@@ -7,11 +7,13 @@ the default. What nobody knows is an error with a suggestion.
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from muster.api.documents import Limits, Problem, child_path, shown
+from muster.api.gpus import QueuesConfig, check_weights
 from muster.api.model import note
 from muster.api.nearest import Nearest
 from muster.api.priorities import Priorities
@@ -133,6 +135,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     placement: Annotated[PlacementConfig, note("How pods are placed.")] = PlacementConfig()
     search: Annotated[SearchConfig, note("What a search may cost.")] = SearchConfig()
     grouping: Annotated[GroupingConfig, note("How workloads become gangs.")] = GroupingConfig()
+    queues: Annotated[QueuesConfig, note("What queues count.")] = QueuesConfig()
     validation: Annotated[Settings, note("How strictly objects are judged.")] = Settings()
     priorities: Annotated[Priorities, note("Whose priorities count.")] = Priorities()
     log: Annotated[LogConfig, note("What muster run writes about itself.")] = LogConfig()
@@ -185,8 +188,10 @@ def load(
     if problems:
         raise UsageError("the configuration is wrong:\n  " + "\n  ".join(problems), "muster config shows every key")
     check_prefer(values["grouping.prefer"].value if "grouping.prefer" in values else ())
+    config = msgspec.convert(as_document(values.values()), Config)
+    check_weights(config.queues.gpu_weights)
     return Loaded(
-        msgspec.convert(as_document(values.values()), Config),
+        config,
         [values.get(key) or Setting(key, default, "default") for key, default in keys.items()],
     )
 
@@ -262,14 +267,19 @@ def _set(
 
 
 def _value_of(text: str, default: Any) -> Any:
-    """What the text of a flag or variable means; a list is written with commas."""
+    """What the text of a flag or variable means; a list is written with commas, one of mappings as JSON."""
     if isinstance(default, list):
+        if text.startswith("[{") or text == "[]":
+            with suppress(msgspec.DecodeError):
+                return msgspec.json.decode(text)
         return [part.strip() for part in text.split(",") if part.strip()]
     return text if isinstance(default, str) else plain_scalar(text)
 
 
 def in_words(value: Any) -> str:
     """A value as a flag or variable has it."""
+    if isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        return msgspec.json.encode(value).decode()
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

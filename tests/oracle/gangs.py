@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oracle.problem import GANG, LEAF, Problem, amount, read
-from oracle.queues import Charge, nanoseconds, seconds
+from oracle.queues import PARTS, Charge, nanoseconds, seconds
 
 Document = dict[str, Any]
 PRIORITIES = {"": 0, "train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
@@ -67,8 +67,10 @@ def charge_of(pod: Document) -> Charge:
                 cpu += amount(value)
             elif name == "memory":
                 memory += amount(value) // 1000
-            elif name.endswith("/gpu"):
-                gpu += amount(value) // 1000
+            elif name.endswith("/gpu") or (name.endswith(".shared") and "/mig-" not in name):
+                gpu += amount(value) // 1000 * PARTS
+            elif name.startswith("nvidia.com/mig-"):
+                gpu += amount(value) // 1000 * PARTS * int(name[len("nvidia.com/mig-")]) // 7
     return cpu, memory, gpu
 
 

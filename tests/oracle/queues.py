@@ -1,12 +1,14 @@
 """Queues as they are written, and what each is due (SPEC §7), in plain recursive words."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
 CHARGES = ("cpu", "memory", "gpu")
-UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
+# Parts of a GPU: sevenths are whole numbers of them.
+PARTS = 20_160
+UNITS = {"cpu": 1, "memory": 10**6, "gpu": PARTS}
 ENDLESS = 10**18
 Charge = tuple[int, int, int]
 NOTHING: Charge = (0, 0, 0)
@@ -92,8 +94,16 @@ class Tree:
         stated = [getattr(self.queues[one], which) for one in self.path(name)]
         return next((seconds(one) for one in stated if one is not None), 0)
 
-    def shares(self, capacity: Charge, demand: dict[str, Charge]) -> dict[str, Charge]:
-        """What every queue is due, when its own gangs hold and ask for `demand`."""
+    def shares(self, capacity: Charge, demand: dict[str, Charge], piece: int = 1) -> dict[str, Charge]:
+        """What every queue is due, when its own gangs hold and ask for `demand`; GPUs in whole pieces."""
+        if piece > 1:
+            queues = {
+                name: replace(one, quota=_in_pieces(one.quota, piece), limit=_in_pieces(one.limit, piece))
+                for name, one in self.queues.items()
+            }
+            asked = {name: _in_pieces(one, piece) for name, one in demand.items()}
+            found_ = Tree(queues, self.written, self.broken).shares(_in_pieces(capacity, piece), asked)
+            return {name: (cpu, memory, gpu * piece) for name, (cpu, memory, gpu) in found_.items()}
         wants: dict[str, list[int]] = {}
 
         def want(name: str) -> list[int]:
@@ -119,6 +129,11 @@ class Tree:
 
         divide("")
         return {name: (share[0], share[1], share[2]) for name, share in found.items() if name}
+
+
+def _in_pieces(amounts: Charge, piece: int) -> Charge:
+    cpu, memory, gpu = amounts
+    return cpu, memory, gpu if gpu == ENDLESS else gpu // piece
 
 
 def _divided(queues: list[Queue], there: int, wants: dict[str, int], at: int) -> dict[str, int]:

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import gcd
 from typing import Any
 
 from oracle.gangs import Document, Gang, Member, charge_of
 from oracle.problem import GANG
-from oracle.queues import ENDLESS, NOTHING, Charge, Tree, plus, total
+from oracle.queues import ENDLESS, NOTHING, PARTS, Charge, Tree, plus, total
 
 CONSOLIDATE, RECLAIM, PREEMPT, STALE = ACTIONS = ("consolidate", "reclaim", "preempt", "stale")
 ENDED = ("Succeeded", "Failed")
@@ -97,7 +98,8 @@ class Rights:
                 asks = gang.waiting if gang.ready() and not self.held(gang) else []
                 mine = total(one.charge for one in [*gang.placed, *asks])
                 demand[gang.queue] = plus(demand.get(gang.queue, NOTHING), mine)
-        return self.queues.shares(self.capacity, demand)
+        pieces = [member.charge[2] for gang in self.gangs.values() for member in [*gang.placed, *gang.waiting]]
+        return self.queues.shares(self.capacity, demand, gcd(PARTS, *pieces))
 
     @cached_property
     def capacity(self) -> Charge:

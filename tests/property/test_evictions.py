@@ -21,7 +21,7 @@ from muster.snapshot.build import build
 from oracle import victims
 from oracle.engine import world_of
 from oracle.instances import one_in
-from oracle.queues import CHARGES, read_queues, total
+from oracle.queues import CHARGES, PARTS, read_queues, total
 from oracle.rights import CONSOLIDATE, PREEMPT, RECLAIM
 from oracle.victims import Cluster
 from scenarios.carry import evicted_of, sent_of
@@ -406,16 +406,19 @@ def trees_of_queues(draw: st.DrawFn) -> tuple[list[Objects], dict[str, tuple[int
     return documents, demand, tuple(draw(st.integers(0, 20)) for _ in CHARGES)
 
 
-@given(trees_of_queues())
-def test_shares_are_what_the_rules_give(drawn):
+@given(trees_of_queues(), st.sampled_from([PARTS, PARTS // 7]))
+def test_shares_are_what_the_rules_give(drawn, piece):
     """Guarantee, priority, weight, remainder, age, name, top down (SPEC §7): the same as by a plain recursion."""
-    documents, demand, capacity = drawn
+    documents, devices, there = drawn
+    # Devices are whole, or in sevenths.
+    demand = {name: (cpu, memory, gpu * piece) for name, (cpu, memory, gpu) in devices.items()}
+    capacity = (*there[:2], there[2] * piece)
     note(yaml.safe_dump_all(documents, default_flow_style=None))
     queues = build(world_of(documents), 0).queues
     tree = read_queues(documents, set())
     asked = [demand.get(name, (0, 0, 0)) for name in queues.names]
-    found = dict(zip(queues.names, fair_shares(queues, capacity, asked), strict=True))
-    assert {name: tuple(map(int, share)) for name, share in found.items()} == tree.shares(capacity, demand)
+    found = dict(zip(queues.names, fair_shares(queues, capacity, asked, (1, 1, piece)), strict=True))
+    assert {name: tuple(map(int, share)) for name, share in found.items()} == tree.shares(capacity, demand, piece)
 
 
 # What a plan may not do: to whom it is done, and how the world is otherwise. Each is allowed without its second part.

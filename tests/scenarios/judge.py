@@ -16,10 +16,11 @@ from muster.sim.scenario import (
     Together,
 )
 from muster.snapshot.arrays import Gang
+from muster.snapshot.queues import PARTS
 from scenarios.carry import Documents, evicted_of, sent_of
 
 # Base units per unit of a Queue.
-_UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
+_UNITS = {"cpu": 1, "memory": 10**6, "gpu": PARTS}
 
 
 def members_of(gang: Gang) -> set[tuple[str, str]]:
@@ -95,7 +96,7 @@ class Judge:
             by_charge = {"gpu": wanted} if isinstance(wanted, int | float) else wanted or {}
             found = dict(zip(CHARGES, getattr(outcome, what), strict=True))
             for charge, value in by_charge.items():
-                wrong += _differs(f"{what} of {charge}", value * _UNITS[charge], found[charge])
+                wrong += _differs(f"{what} of {charge}", value, round(found[charge] / _UNITS[charge], 6))
         return wrong
 
     def _gang(self, gang: Gang, outcome: Outcome, expected: GangExpected) -> list[str]:
@@ -169,18 +170,20 @@ class Judge:
 
     def _worded(self, gang: Gang, reason: Reason) -> dict[str, Any]:
         known = reason.topology != NONE and reason.domain != NONE
+        # What a queue says of GPUs, in whole GPUs; the rest in base units.
+        unit = PARTS if reason.charge != NONE and CHARGES[reason.charge] == "gpu" else 1
         return {
             "code": reason.code,
             "sub_group": gang.tree.nodes[reason.row].name,
             "where": self._path((reason.topology, reason.level, reason.domain)) if known else "",
-            "asked": reason.asked,
-            "best": reason.best,
+            "asked": reason.asked // unit,
+            "best": reason.best // unit,
             "pod": reason.pod,
             "detail": reason.detail,
             "surplus": reason.surplus,
             "queue": self._plan.snapshot.queues.names[reason.queue] if reason.queue != NONE else "",
             "resource": CHARGES[reason.charge] if reason.charge != NONE else "",
-            "total": reason.total,
+            "total": None if reason.total is None else reason.total // unit,
         }
 
 

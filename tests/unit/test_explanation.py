@@ -10,6 +10,7 @@ from muster.decisions.explanation import Leaving, document_of, explain, proof_in
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted
 from muster.plan.raises import Raise
 from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, Remedy, Victim, remedies
+from muster.snapshot.queues import PARTS
 from small_cluster import GPU, TOPOLOGY, gang, node, planned, pod
 
 SOON = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -192,7 +193,11 @@ def test_raises_in_words():
         for name in ("a", "it's")
     ]
     plan = planned(node("n", 1), *queues, gang(queue="a", minMember=2), pod("g-0"), pod("g-1"))
-    found = (Raise(0, 2, False, 3, 5), Raise(0, 2, True, 2, 5), Raise(1, 1, False, 10**9, 2 * 10**9))
+    found = (
+        Raise(0, 2, False, 3 * PARTS, 5 * PARTS),
+        Raise(0, 2, True, 2 * PARTS, 5 * PARTS),
+        Raise(1, 1, False, 10**9, 2 * 10**9),
+    )
     (told, *_) = explain(plan, 0, (), (), found).helps
     assert told.kind == "raise"
     assert told.says == (

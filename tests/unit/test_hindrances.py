@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from muster.decisions.hindrances import hindrances, least_ask
 from muster.plan.outcome import Action, Code, Eviction, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
-from muster.snapshot.queues import CHARGES
+from muster.snapshot.queues import CHARGES, PARTS
 from small_cluster import gang, node, planned, pod
 
 GPU = CHARGES.index("gpu")
@@ -35,7 +35,7 @@ def with_queues(plan, **amounts):
     """The plan with hand-made numbers of GPUs per queue: requested, allocated, non-preemptible, fair share, awaited."""
     nothing = (0,) * 4
     rows = (amounts.get(name, nothing) for name in plan.snapshot.queues.names)
-    return replace(plan, queues=tuple(QueueOutcome(*((0, 0, amount) for amount in row)) for row in rows))
+    return replace(plan, queues=tuple(QueueOutcome(*((0, 0, amount * PARTS) for amount in row)) for row in rows))
 
 
 def failing(plan, name="g"):
@@ -241,12 +241,12 @@ def test_the_least_that_a_minimum_costs():
         *(pod("x-0", leaf="x", gpus=1), pod("x-1", leaf="x", gpus=2), pod("x-2", leaf="x", gpus=4)),
         *(pod("y-0", leaf="y", gpus=5),),
     )
-    assert least_ask(plan.snapshot.gangs[0], plan.snapshot)[GPU] == 8
+    assert least_ask(plan.snapshot.gangs[0], plan.snapshot)[GPU] == 8 * PARTS
     half = planned(
         *(node("n", 8), gang(minMember=3), pod("g-0", gpus=4, nodeName="n"), pod("g-1", gpus=2), pod("g-2", gpus=1)),
         pod("g-3", gpus=3),
     )
-    assert least_ask(half.snapshot.gangs[0], half.snapshot)[GPU] == 3
+    assert least_ask(half.snapshot.gangs[0], half.snapshot)[GPU] == 3 * PARTS
 
 
 def test_a_queue_that_may_ignore_budgets_and_a_muster_that_may_not_delete():

@@ -14,7 +14,7 @@ from muster.decisions.plan import Evict, Nominate, decide, document_of
 from muster.decisions.words import LONGEST
 from muster.plan.outcome import Action, Eviction, Ground, Measured, Placement, UnitKind
 from muster.plan.proof import Certificate
-from muster.snapshot.queues import CHARGES
+from muster.snapshot.queues import CHARGES, PARTS
 from small_cluster import gang, node, planned, pod
 
 REPLICAS = [{"name": f"decode-{number}", "minMember": 2} for number in range(4)]
@@ -60,7 +60,7 @@ def only(*evictions):
 
 GPU = CHARGES.index("gpu")
 A, B = (PLAN.snapshot.queues.row_of[name] for name in "ab")
-BY_SHARE = Ground(False, (Measured(A, GPU, 8, 3),), (Measured(B, GPU, 5, 7),))
+BY_SHARE = Ground(False, (Measured(A, GPU, 8 * PARTS, 3 * PARTS),), (Measured(B, GPU, 5 * PARTS, 7 * PARTS),))
 REPLICA = [
     of("decode-3", at, Action.RECLAIM, OTHER, kind=UnitKind.SURPLUS_CHILD, row=LEAF["decode-3"], ground=BY_SHARE)
     for at in (0, 1)
@@ -219,7 +219,7 @@ def test_whoever_goes_by_quota_is_told_so():
 
 
 def test_pods_of_one_leaf_by_different_rights_are_told_apart():
-    by_quota = Ground(True, (Measured(A, GPU, 8, 2),), (Measured(B, GPU, 5, 6),))
+    by_quota = Ground(True, (Measured(A, GPU, 8 * PARTS, 2 * PARTS),), (Measured(B, GPU, 5 * PARTS, 6 * PARTS),))
     evictions = [
         of("decode-3", at, Action.RECLAIM, OTHER, kind=UnitKind.SURPLUS_POD, row=LEAF["decode-3"], ground=ground)
         for at, ground in enumerate((by_quota, BY_SHARE))
@@ -333,7 +333,7 @@ def test_no_sentence_is_too_long(action, kind, considered, exact):
     row = 0 if kind is UnitKind.WHOLE_GANG else 1
     beneficiary = NONE if action == Action.STALE else 1
     to = 0 if action == Action.CONSOLIDATE else NONE
-    sides = tuple(tuple(Measured(queue, GPU, 3, 1) for queue in rows) for rows in ((0, 1), (1, 0)))
+    sides = tuple(tuple(Measured(queue, GPU, 3 * PARTS, 1 * PARTS) for queue in rows) for rows in ((0, 1), (1, 0)))
     ground = Ground(True, *sides) if action == Action.RECLAIM else None
     gone = [Eviction(0, 1, at, action, beneficiary, kind, row, to, considered, exact, ground) for at in range(3)]
     (loss,) = losses(replace(LONG, evictions=tuple(gone)))

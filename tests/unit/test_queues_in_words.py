@@ -12,7 +12,7 @@ from muster.decisions.queues import line, place_in_line, shares
 from muster.decisions.words import LONGEST, sentence
 from muster.plan.outcome import Code, Measured, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
 from muster.plan.proof import Refused
-from muster.snapshot.queues import CHARGES, UNLIMITED
+from muster.snapshot.queues import CHARGES, PARTS, UNLIMITED
 from small_cluster import gang, node, planned, pod
 
 CPU, MEMORY, GPU = range(len(CHARGES))
@@ -46,13 +46,13 @@ def number_of(plan, name):
     ("reason", "words"),
     [
         pytest.param(
-            Reason(Code.OVER_LIMIT, 0, 16, 2, total=6, queue=A, charge=GPU),
+            Reason(Code.OVER_LIMIT, 0, 16 * PARTS, 2 * PARTS, total=6 * PARTS, queue=A, charge=GPU),
             "the gang needs 16 GPU, and the limit of queue a is 6 · 2 left of it · raise the limit to at least 20, or "
             "ask for less",
             id="over the limit for ever",
         ),
         pytest.param(
-            Reason(Code.OVER_LIMIT, 0, 3, 2, total=6, queue=A, charge=GPU),
+            Reason(Code.OVER_LIMIT, 0, 3 * PARTS, 2 * PARTS, total=6 * PARTS, queue=A, charge=GPU),
             "the gang needs 3 GPU, and the limit of queue a is 6 · 2 left of it · wait until others of the queue end, "
             "or raise the limit to at least 7",
             id="over what is left of the limit",
@@ -134,7 +134,11 @@ def test_the_longest_names_leave_room_for_the_numbers(code):
         ),
         pod("g-0", leaf="a" * 63),
     )
-    message = sentence(Reason(code, 1, 7, 2, total=5, queue=0, charge=GPU), plan.snapshot.gangs[0], plan.snapshot)
+    message = sentence(
+        Reason(code, 1, 7 * PARTS, 2 * PARTS, total=5 * PARTS, queue=0, charge=GPU),
+        plan.snapshot.gangs[0],
+        plan.snapshot,
+    )
     assert len(message) <= LONGEST
     for words in ("7 GPU", "2 left", "at least 10"):
         assert words in message
@@ -156,7 +160,7 @@ def with_queues(plan, **amounts):
     """The plan with hand-made numbers of GPUs per queue: requested, allocated, non-preemptible, fair share."""
     nothing = (0,) * 4
     rows = (amounts.get(name, nothing) for name in plan.snapshot.queues.names)
-    return replace(plan, queues=tuple(QueueOutcome(*((0, 0, amount) for amount in row)) for row in rows))
+    return replace(plan, queues=tuple(QueueOutcome(*((0, 0, amount * PARTS) for amount in row)) for row in rows))
 
 
 def test_a_reason_as_data_is_in_the_units_of_the_queue():
@@ -192,7 +196,7 @@ def test_shares_show_what_somebody_limits():
     assert [(some[0].queue, some[0].depth) for some in found] == [("dept", 0), ("a", 1), ("b", 1), ("free", 0)]
     assert {one.charge for some in found for one in some} == {GPU}
     ((a,),) = [some for some in found if some[0].queue == "a"]
-    assert a == ("a", 1, GPU, 1, 3, 4, 6, 1, 3, 0)
+    assert a == ("a", 1, GPU, *(one * PARTS for one in (1, 3, 4, 6, 1, 3, 0)))
 
 
 LINE = planned(
@@ -220,8 +224,8 @@ def test_where_a_gang_stands():
     plan = with_queues(SHARED, a=(3, 1, 1, 3), dept=(3, 1, 1, 8))
     found = place_in_line(plan, number_of(plan, "g"))
     assert [(one.queue, one.charge, one.quota, one.limit) for one in found.shares] == [
-        ("a", GPU, 4, 6),
-        ("dept", GPU, 8, 8),
+        ("a", GPU, 4 * PARTS, 6 * PARTS),
+        ("dept", GPU, 8 * PARTS, 8 * PARTS),
     ]
     document = explanation_of(explain(plan, number_of(plan, "g"), ()), plan.snapshot)
     assert document["queue"]["shares"][0] == {
@@ -260,7 +264,7 @@ def test_quota_is_a_check_of_its_own(verdict, reasons, expected):
 
 def test_a_refusal_is_a_proof():
     rows = (RowOutcome(False, 0, 2, 2, None, None),)
-    proof = Refused(A, GPU, 16, 2, 6, False)
+    proof = Refused(A, GPU, 16 * PARTS, 2 * PARTS, 6 * PARTS, False)
     plan = with_outcome(SHARED, "g", Outcome(Verdict.HELD, False, rows, (Reason(Code.OVER_LIMIT),), proof))
     found = explain(plan, number_of(plan, "g"), ())
     assert found.proof == "counted: 16 GPU are needed, and 2 of the limit of queue a, 6, is left"
@@ -269,7 +273,11 @@ def test_a_refusal_is_a_proof():
 @pytest.mark.parametrize(
     ("charge", "amount", "words", "alone", "own"),
     [
-        pytest.param(GPU, 1000, "1,000 GPU", "1,000", 1000, id="devices"),
+        pytest.param(GPU, 1000 * PARTS, "1,000 GPU", "1,000", 1000, id="devices"),
+        pytest.param(GPU, 17 * PARTS // 7, "2 3/7 GPUs", "2 3/7", 17 / 7, id="slices of devices"),
+        pytest.param(GPU, PARTS // 4, "1/4 GPU", "1/4", 0.25, id="less than a device"),
+        pytest.param(GPU, PARTS + 1, "1.000 GPUs", "1.000", 1 + 1 / PARTS, id="parts that are no fraction to people"),
+        pytest.param(GPU, PARTS // 10 * 33, "3 3/10 GPUs", "3 3/10", 3.3, id="tenths"),
         pytest.param(CPU, 2500, "2.5 CPU", "2.5", 2500, id="part of a core"),
         pytest.param(MEMORY, 64 * G, "64G memory", "64G", 64000, id="memory"),
         pytest.param(MEMORY, 4 * 2**30, "4.295G memory", "4.295G", 4294.967296, id="memory in other units"),
@@ -309,4 +317,4 @@ def test_what_a_queue_may_have_is_said_with_where_it_comes_from(queue_name, quot
         queue("top", gpu={"quota": -1}), queue("leaf", "top", gpu={"quota": -1}), queue("named", gpu={"quota": 3})
     )
     queues = plan.snapshot.queues
-    assert due_in_words(Measured(queues.row_of[queue_name], 2, 9, 3), queues, quota=quota) == said
+    assert due_in_words(Measured(queues.row_of[queue_name], 2, 9 * PARTS, 3 * PARTS), queues, quota=quota) == said

@@ -14,8 +14,10 @@ ALLOWED_NAMESPACES_ANNOTATION = "kai.scheduler/allowed-namespaces"
 # On a Queue: what it is owed within its quota is taken back whatever disruption budgets say of those who go.
 RECLAIM_POLICY_ANNOTATION, IGNORE_BUDGETS = "muster.dev/reclaim-policy", "IgnoreBudgets"
 
-# Base units (thousandths of a core, bytes, devices) in one unit of a Queue.
-BASE_UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
+# Parts of a GPU that queues count in: sevenths, quarters, fifths and 64ths of a GPU are whole numbers of them.
+GPU_PARTS = 20_160
+# Base units (thousandths of a core, bytes, parts of a GPU) in one unit of a Queue.
+BASE_UNITS = {"cpu": 1, "memory": 10**6, "gpu": GPU_PARTS}
 
 
 class QueueResource(Model, frozen=True, kw_only=True):

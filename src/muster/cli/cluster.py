@@ -14,6 +14,7 @@ from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Node, Pod
 from muster.api.documents import Problem
+from muster.api.gpus import GpuWeights
 from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD_GROUP, Kind, kind_of, read_core, read_object
 from muster.api.nearest import Nearest
@@ -35,6 +36,7 @@ from muster.grouping.owners import Objects
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import ACTIONS, Plan
 from muster.snapshot.build import Builder
+from muster.snapshot.queues import Costs
 from muster.snapshot.referred import NOT_IN_INPUT, REFERRED
 from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, key_of, unread_amount_of
 
@@ -310,6 +312,11 @@ def policy_of(config: Config, actions: Sequence[str] = ACTIONS) -> Policy:
     return Policy(config.placement.strategy, search.steps_per_gang, search.steps_per_cycle, actions=frozenset(actions))
 
 
+def costs_of(config: Config) -> Costs:
+    """What queues count, as the configuration says."""
+    return Costs(GpuWeights(tuple(config.queues.gpu_weights)))
+
+
 def run_cycle(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) -> Plan:
     """One scheduling cycle."""
     return _run(loaded.world, loaded.config, now_ns, actions)
@@ -322,7 +329,11 @@ def run_before(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) ->
 
 def _run(world: World, config: Config, now_ns: int, actions: Sequence[str]) -> Plan:
     builder = Builder(
-        world, default_queue=config.default_queue, settings=config.validation, priorities=config.priorities
+        world,
+        default_queue=config.default_queue,
+        settings=config.validation,
+        priorities=config.priorities,
+        costs=costs_of(config),
     )
     return schedule(builder.build(now_ns), policy_of(config, actions))[0]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from muster.cli.cluster import policy_of
+from muster.cli.cluster import costs_of, policy_of
 from muster.cli.main import TRACEBACK_VARIABLE
 from muster.config import Config
 from muster.controllers.process import Beside, End, Ended, Process, Setup
@@ -119,6 +119,7 @@ def setup_of(config: Config) -> Setup:
         default_queue=config.default_queue,
         validation=config.validation,
         priorities=config.priorities,
+        costs=costs_of(config),
         policy=policy_of(config),
         expressions=config.grouping.expressions,
         prefer=config.grouping.prefer,

@@ -42,6 +42,7 @@ async def look_on(server: Server, config: Config, where: Where, greet: Callable[
             default_queue=setup.default_queue,
             settings=setup.validation or Settings(),
             priorities=setup.priorities,
+            costs=setup.costs,
             policy=setup.policy,
         )
         interfaces = Interfaces(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from muster.api.tree import NONE
 from muster.decisions.orders import BindOrder
 from muster.plan.outcome import Plan
-from muster.snapshot.queues import CHARGES, charge_of
+from muster.snapshot.queues import CHARGES
 from muster.snapshot.world import Key, World
 
 
@@ -23,6 +23,7 @@ def overdrawn(plan: Plan, world: World, leaving: Collection[Key], binds: Iterabl
     staying: dict[int, list[int]] = {}
     firm: dict[int, list[int]] = {}
     gangs = {gang.key: gang for gang in plan.snapshot.gangs}
+    costs = plan.snapshot.costs
     for pod in leaving:
         facts = world.pods.get(pod)
         gang = gangs.get(facts.gang) if facts is not None and facts.gang is not None else None
@@ -31,9 +32,8 @@ def overdrawn(plan: Plan, world: World, leaving: Collection[Key], binds: Iterabl
         for row in _path(plan, gang.queue):
             for table in (staying,) if gang.is_preemptible else (staying, firm):
                 held = table.setdefault(row, [0] * len(CHARGES))
-                for resource, amount in facts.request.items():
-                    if charge_of(resource) != NONE:
-                        held[charge_of(resource)] += amount
+                for charge, amount in enumerate(costs.of_all(facts.request)):
+                    held[charge] += amount
     full = {
         row
         for most, table, has in (

@@ -23,6 +23,7 @@ from muster.kube.events import EventRecorder
 from muster.kube.lease import Election
 from muster.plan.cycle import Policy
 from muster.plan.outcome import Plan
+from muster.snapshot.queues import Costs
 from muster.snapshot.world import DEFAULT_SCHEDULERS
 from muster.telemetry import SILENT, Log, Metrics
 
@@ -38,6 +39,7 @@ class Setup(NamedTuple):
     default_queue: str = "default-queue"
     validation: Settings | None = None
     priorities: Priorities | None = None
+    costs: Costs | None = None
     policy: Policy | None = None
     expressions: Limits = DEFAULT
     prefer: Sequence[str] = ("user",)
@@ -91,6 +93,7 @@ class Process:
             default_queue=setup.default_queue,
             settings=setup.validation,
             priorities=setup.priorities,
+            costs=setup.costs,
             policy=setup.policy,
             identity=name,
         )
@@ -120,14 +123,9 @@ class Process:
             metrics=metrics,
             events=self._events,
         )
+        woken = self.work.wake
         self._comparer = Comparer(
-            client,
-            self.scheduler,
-            may_act=may_act,
-            woken=self.work.wake,
-            compared=compared,
-            log=log,
-            metrics=metrics,
+            client, self.scheduler, may_act=may_act, woken=woken, compared=compared, log=log, metrics=metrics
         )
         client.guard = self._leading.guard
 

@@ -36,6 +36,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
+from muster.snapshot.queues import Costs
 from muster.snapshot.referred import REFERRED
 from muster.snapshot.requests import RESIZE_PENDING, is_resize_infeasible, is_resized
 from muster.snapshot.world import DEFAULT_SCHEDULERS, Key, PodFacts, State, World, key_of
@@ -68,6 +69,7 @@ class Scheduler:
         default_queue: str = "default-queue",
         settings: Settings | None = None,
         priorities: Priorities | None = None,
+        costs: Costs | None = None,
         policy: Policy | None = None,
         identity: str = "0",
     ) -> None:
@@ -75,7 +77,7 @@ class Scheduler:
         self.flights = Flights(self.world)
         self.plan: Plan | None = None
         self._default_queue, self._settings, self._priorities = default_queue, settings, priorities
-        self._policy = policy or Policy()
+        self._costs, self._policy = costs or Costs(), policy or Policy()
         self.start_afresh()
         self._patience: Patience[Key] = Patience(free=_BIND_ATTEMPTS)
         # By pod and uid.
@@ -90,7 +92,11 @@ class Scheduler:
     def start_afresh(self) -> None:
         """Forgets everything that was kept from one cycle to the next; not what was seen, and what was sent."""
         self._builder = Builder(
-            self.world, default_queue=self._default_queue, settings=self._settings, priorities=self._priorities
+            self.world,
+            default_queue=self._default_queue,
+            settings=self._settings,
+            priorities=self._priorities,
+            costs=self._costs,
         )
         self._memory = Memory()
         self._told = orders.Memory()

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
-from muster.api.queue import BASE_UNITS
+from muster.api.queue import BASE_UNITS, GPU_PARTS
 from muster.api.tree import NONE
 from muster.plan.model import Dimension
 from muster.plan.outcome import Measured
@@ -18,6 +19,7 @@ _UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _DECIMAL_UNITS = (("T", 10**12), ("G", 10**9), ("M", 10**6))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_NS = 10**9
+_LARGEST_DENOMINATOR = 64
 
 
 def pods_in_words(count: int) -> str:
@@ -82,9 +84,10 @@ def _cores(amount: int) -> str:
 
 
 def charge_in_words(charge: int, amount: int) -> str:
-    """What a queue counts, with what it is: `8 GPU`, `2.5 CPU`, `64G memory`."""
+    """What a queue counts, with what it is: `8 GPU`, `2 3/7 GPUs`, `2.5 CPU`, `64G memory`."""
     unit = {"cpu": "CPU", "gpu": "GPU"}.get(CHARGES[charge], CHARGES[charge])
-    return f"{charge_alone(charge, amount)} {unit}"
+    plural = "s" if unit == "GPU" and GPU_PARTS < amount < UNLIMITED and amount % GPU_PARTS else ""
+    return f"{charge_alone(charge, amount)} {unit}{plural}"
 
 
 def charge_alone(charge: int, amount: int) -> str:
@@ -98,7 +101,7 @@ def charge_alone(charge: int, amount: int) -> str:
             if amount >= size:
                 return f"{round(amount / size, 3):,g}{unit}"
         return f"{amount:,}B" if amount else "0"
-    return f"{amount:,}"
+    return _gpus(amount)
 
 
 def due_in_words(one: Measured, queues: Queues, *, quota: bool) -> str:
@@ -110,6 +113,17 @@ def due_in_words(one: Measured, queues: Queues, *, quota: bool) -> str:
         return f"its quota is {due}"
     above = "the cluster" if queues.parent_of[one.queue] == NONE else "the queue above it"
     return f"its unlimited quota is what {above} has: {due}"
+
+
+def _gpus(amount: int) -> str:
+    """Whole GPUs and a fraction of one, where people would write it as a fraction."""
+    whole, rest = divmod(amount, GPU_PARTS)
+    if not rest:
+        return f"{whole:,}"
+    part = Fraction(rest, GPU_PARTS)
+    if part.denominator > _LARGEST_DENOMINATOR:
+        return f"{amount / GPU_PARTS:,.3f}"
+    return f"{whole:,} {part}" if whole else str(part)
 
 
 def in_queue_units(charge: int, amount: int) -> int | float | None:

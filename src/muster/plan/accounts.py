@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
+from math import gcd, inf
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from muster.plan.progress import Progress
 from muster.plan.proof import Refused
 from muster.plan.shares import fair_shares, quota_of
 from muster.snapshot.arrays import Gang, Placed, Snapshot
-from muster.snapshot.queues import CHARGES, UNLIMITED
+from muster.snapshot.queues import CHARGES, PARTS, UNLIMITED
 
 # Amounts per charge, in base units.
 Charge = tuple[int, ...]
 NOTHING: Charge = (0,) * len(CHARGES)
 _EACH = range(len(CHARGES))
+_GPU = CHARGES.index("gpu")
 
 
 def plus(one: Sequence[int], other: Sequence[int], times: int = 1) -> Charge:
@@ -82,16 +83,20 @@ class Accounts:
                     asked[row, batch.shape] += len(batch.pods)
         # Hostile amounts add up to more than 64 bits hold: whole numbers of Python do not mind.
         wanted = [[0] * len(CHARGES) for _ in self.queues.names]
+        gpus = set[int]()
         for pods, tables in ((held, (self.allocated, self.requested)), (asked, (self.requested,))):
             for (row, shape), count in pods.items():
                 if row == NONE:
                     continue
                 cost = self.cost([(shape, count)])
                 wanted[row] = list(plus(wanted[row], cost))
+                gpus.add(self._charges[shape][_GPU])
                 for table in tables:
                     for above in self.queues.paths[row]:
                         table[above] = list(plus(table[above], cost))
-        self.fair = fair_shares(self.queues, snapshot.capacity, wanted)
+        # Cores and bytes are shared by the unit; GPUs whole, or in the largest slices that all pods are made of.
+        pieces = [gcd(PARTS, *gpus) if c == _GPU else 1 for c in _EACH]
+        self.fair = fair_shares(self.queues, snapshot.capacity, wanted, pieces)
 
     def row_of(self, gang: Gang) -> int:
         """The queue of a gang by number; NONE when there is none to charge."""

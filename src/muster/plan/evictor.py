@@ -20,7 +20,6 @@ from muster.plan.trial import Ask, Question
 from muster.plan.units import Numbers, Table
 from muster.plan.victims import EXACT, Found, Rank, Search
 from muster.snapshot.arrays import Snapshot
-from muster.snapshot.queues import charge_of
 
 # The order in which they are tried: whoever is moved keeps running, and a fair share comes before a priority.
 _ORDER = (Action.CONSOLIDATE, Action.RECLAIM, Action.PREEMPT)
@@ -325,9 +324,10 @@ class Evictor:
         ledger, resources = engine.ledger, self._snapshot.resources
         free = [0] * len(asked)
         for column, resource in enumerate(resources):
-            charge = charge_of(resource)
+            charge, each = self._snapshot.costs.of(resource)
             if charge != NONE:
-                free[charge] += int(ledger.free[column].clip(min=0).sum(dtype=int)) * int(ledger.units[column])
+                amount = int(ledger.free[column].clip(min=0).sum(dtype=int)) * int(ledger.units[column])
+                free[charge] += amount * each
         return all(need <= have + more for need, have, more in zip(asked, free, most, strict=True))
 
     def _terms(self, wanted: Wanted, asked: Charge) -> Terms:

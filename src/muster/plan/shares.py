@@ -9,55 +9,38 @@ from muster.api.tree import NONE
 from muster.snapshot.queues import UNLIMITED, Queues
 
 
-def fair_shares(queues: Queues, capacity: Sequence[int], demand: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+def fair_shares(
+    queues: Queues, capacity: Sequence[int], demand: Sequence[Sequence[int]], pieces: Sequence[int] = ()
+) -> list[tuple[int, ...]]:
     """Per queue and charge what it is due, in base units.
 
     `demand[queue]` is what the gangs charged to the queue itself hold and ask for; that of a queue with children comes
-    from them.
+    from them. Per charge, all pods ask for whole `pieces` (1 without them): a part of a piece is of use to no queue.
     """
-    columns = [_shares(queues, charge, capacity[charge], demand) for charge in range(len(capacity))]
+    columns = []
+    for charge, has in enumerate(capacity):
+        piece = pieces[charge] if pieces else 1
+        due = _shares(_Charge(queues, charge, piece), has // piece, [own[charge] // piece for own in demand])
+        columns.append([one * piece for one in due])
     return list(zip(*columns, strict=True))
 
 
-def _shares(queues: Queues, charge: int, capacity: int, demand: Sequence[Sequence[int]]) -> list[int]:
-    """One charge: the cluster is divided among the top queues, then the share of each queue among those below it."""
-    wanted = _wanted(queues, charge, demand)
-    due = [0] * len(wanted)
-    # Parents come first, so that a queue's share is known when its children divide it.
-    for parent in (NONE, *range(len(due))):
-        siblings = queues.children.get(parent, ())
-        has = capacity if parent == NONE else due[parent]
-        if siblings and has > 0:
-            _divide(queues, charge, siblings, has, wanted, due)
-    return due
+class _Charge:
+    """The queues with what each may have of one charge, in whole pieces."""
 
+    def __init__(self, queues: Queues, charge: int, piece: int) -> None:
+        self.queues, self._charge, self._piece = queues, charge, piece
+        self.limits = [int(one) // piece for one in queues.limit[:, charge].tolist()]
+        self.weights = [weights[charge] for weights in queues.weights]
 
-def _wanted(queues: Queues, charge: int, demand: Sequence[Sequence[int]]) -> list[int]:
-    """Per queue: what it could use, its own gangs and the queues below together, at most its limit."""
-    limits: list[int] = queues.limit[:, charge].tolist()
-    wanted = [int(own[charge]) for own in demand]
-    for row in range(len(wanted) - 1, -1, -1):
-        wanted[row] = min(wanted[row], limits[row])
-        if queues.parent_of[row] != NONE:
-            wanted[queues.parent_of[row]] += wanted[row]
-    return wanted
+    def quota(self, row: int, has: int) -> int:
+        """The quota of a queue whose parent has so many pieces."""
+        return quota_of(self.queues, row, self._charge, has * self._piece) // self._piece
 
-
-def _divide(
-    queues: Queues, charge: int, siblings: Sequence[int], has: int, wanted: Sequence[int], due: list[int]
-) -> None:
-    """What the parent has: first the guarantees, in proportion to the quotas where they exceed it; then the rest,
-    higher priorities first, by weight.
-    """
-    guaranteed = {row: min(quota_of(queues, row, charge, has), wanted[row]) for row in siblings}
-    claims = {row: _claim(queues, row, charge, has) for row in siblings}
-    rest = has - _raise(queues, claims, has, guaranteed, due)
-    # What guarantees something without a claim is an unlimited quota of weight 0: it comes after the others.
-    claims = {row: Fraction(1) for row in siblings if not claims[row]}
-    rest -= _raise(queues, claims, rest, guaranteed, due)
-    ranks = sorted(siblings, key=lambda row: -queues.priorities[row])
-    for _, rows in groupby(ranks, key=lambda row: queues.priorities[row]):
-        rest -= _raise(queues, {row: queues.weights[row][charge] for row in rows}, rest, wanted, due)
+    def claim(self, row: int, has: int) -> Fraction:
+        """What siblings divide guarantees by: the quota; for an unlimited one what the parent has, times the weight."""
+        quota = int(self.queues.quota[row, self._charge])
+        return has * self._piece * self.weights[row] if quota >= UNLIMITED else Fraction(quota)
 
 
 def quota_of(queues: Queues, row: int, charge: int, has: int) -> int:
@@ -66,10 +49,43 @@ def quota_of(queues: Queues, row: int, charge: int, has: int) -> int:
     return has if quota >= UNLIMITED else quota
 
 
-def _claim(queues: Queues, row: int, charge: int, has: int) -> Fraction:
-    """What siblings divide their guarantees by: the quota; for an unlimited one the parent's share times the weight."""
-    quota = int(queues.quota[row, charge])
-    return has * queues.weights[row][charge] if quota >= UNLIMITED else Fraction(quota)
+def _shares(one: _Charge, capacity: int, demand: Sequence[int]) -> list[int]:
+    """The cluster is divided among the top queues, then the share of each queue among those below it."""
+    queues, wanted = one.queues, _wanted(one, demand)
+    due = [0] * len(wanted)
+    # Parents come first, so that a queue's share is known when its children divide it.
+    for parent in (NONE, *range(len(due))):
+        siblings = queues.children.get(parent, ())
+        has = capacity if parent == NONE else due[parent]
+        if siblings and has > 0:
+            _divide(one, siblings, has, wanted, due)
+    return due
+
+
+def _wanted(one: _Charge, demand: Sequence[int]) -> list[int]:
+    """Per queue: what it could use, its own gangs and the queues below together, at most its limit."""
+    wanted = list(demand)
+    for row in range(len(wanted) - 1, -1, -1):
+        wanted[row] = min(wanted[row], one.limits[row])
+        if one.queues.parent_of[row] != NONE:
+            wanted[one.queues.parent_of[row]] += wanted[row]
+    return wanted
+
+
+def _divide(one: _Charge, siblings: Sequence[int], has: int, wanted: Sequence[int], due: list[int]) -> None:
+    """What the parent has: first the guarantees, in proportion to the quotas where they exceed it; then the rest,
+    higher priorities first, by weight.
+    """
+    queues = one.queues
+    guaranteed = {row: min(one.quota(row, has), wanted[row]) for row in siblings}
+    claims = {row: one.claim(row, has) for row in siblings}
+    rest = has - _raise(queues, claims, has, guaranteed, due)
+    # What guarantees something without a claim is an unlimited quota of weight 0: it comes after the others.
+    claims = {row: Fraction(1) for row in siblings if not claims[row]}
+    rest -= _raise(queues, claims, rest, guaranteed, due)
+    ranks = sorted(siblings, key=lambda row: -queues.priorities[row])
+    for _, rows in groupby(ranks, key=lambda row: queues.priorities[row]):
+        rest -= _raise(queues, {row: one.weights[row] for row in rows}, rest, wanted, due)
 
 
 def _raise(

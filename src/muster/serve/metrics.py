@@ -13,18 +13,19 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from muster.api.queue import GPU_PARTS
 from muster.api.tree import NONE
 from muster.decisions.words import foremost
 from muster.errors import Call
 from muster.kube.clock import Clock
 from muster.plan.outcome import Action, Eviction, Outcome, Placement, Plan
-from muster.snapshot.queues import CHARGES, UNLIMITED, charge_of
+from muster.snapshot.queues import CHARGES, UNLIMITED
 from muster.telemetry import Metrics
 
 # So many gangs are looked at before others have their turn.
 _STEP = 250
 # From the base units of a snapshot to those of Prometheus: cores, bytes, devices.
-_PER_UNIT = {"cpu": 1_000, "memory": 1, "gpu": 1}
+_PER_UNIT = {"cpu": 1_000, "memory": 1, "gpu": GPU_PARTS}
 
 
 class Observer:
@@ -194,7 +195,8 @@ def _observe_room(metrics: Metrics, plan: Plan) -> None:
     """The most that is free in one domain of each level after the cycle, of what queues count."""
     snapshot = plan.snapshot
     found: dict[tuple[str, ...], float] = {}
-    columns = [(at, charge_of(name)) for at, name in enumerate(snapshot.resources) if charge_of(name) != NONE]
+    costs = [(at, snapshot.costs.of(name)) for at, name in enumerate(snapshot.resources)]
+    columns = [(at, *cost) for at, cost in costs if cost.charge != NONE]
     free = np.maximum(snapshot.free, 0)
     nodes: list[int] = []
     shapes: list[int] = []
@@ -212,10 +214,10 @@ def _observe_room(metrics: Metrics, plan: Plan) -> None:
             if not len(level.paths):
                 continue
             most = (sums[level.stop] - sums[level.start]).max(axis=0)
-            for column, charge in columns:
+            for column, charge, each in columns:
                 resource = CHARGES[charge]
                 key = metrics.levels.known(label), resource
-                found[key] = max(found.get(key, 0.0), float(most[column]) / _PER_UNIT[resource])
+                found[key] = max(found.get(key, 0.0), float(most[column]) * each / _PER_UNIT[resource])
     metrics.largest_schedulable_gang.replace(found)
 
 

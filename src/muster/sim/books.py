@@ -4,6 +4,7 @@ It is kept from the changes of the store alone, one object at a time.
 """
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -36,7 +37,10 @@ TOPOLOGIES, QUEUES, CLASSES = (
 )
 CHARGES = ("cpu", "memory", "gpu")
 # Base units in one unit of a Queue.
-_UNITS = {"cpu": 1, "memory": 10**6, "gpu": 1}
+# A GPU has as many parts as its slices can be counted in.
+_PARTS = 7 * 64
+UNITS = {"cpu": 1, "memory": 10**6, "gpu": _PARTS}
+_MIG = re.compile(r"nvidia\.com/mig-([0-9]+)g\..*")
 _NOBODY: Mapping[str, Member] = {}
 
 
@@ -47,9 +51,17 @@ def is_muster(who: str) -> bool:
 
 def charge_of(resource: str) -> str:
     """What a queue counts a resource as; empty for what it does not count."""
-    if resource.endswith("/gpu"):
-        return "gpu"
-    return resource if resource in CHARGES else ""
+    return cost_of(resource)[0]
+
+
+def cost_of(resource: str) -> tuple[str, int]:
+    """The same, and base units for one unit of it: slices of a GPU are sevenths, whoever shares a GPU has all of it."""
+    slice_ = _MIG.fullmatch(resource)
+    if slice_:
+        return "gpu", int(slice_[1]) * _PARTS // 7
+    if resource.endswith(("/gpu", ".shared")):
+        return "gpu", _PARTS
+    return (resource, 1) if resource in CHARGES[:2] else ("", 0)
 
 
 class Books:
@@ -284,7 +296,7 @@ class Books:
         resources = (document.get("spec") or {}).get("resources") or {}
         stated = resources.get(charge)
         amount = -1 if stated is None else stated.get(field, -1 if field == "limit" else 0)
-        return None if amount < 0 else int(Fraction(str(amount)) * _UNITS[charge])
+        return None if amount < 0 else int(Fraction(str(amount)) * UNITS[charge])
 
     def joined(self, group: Group, placed: Sequence[int], moment: float | None = None) -> list[bool]:
         """Per row: whether it goes only with its parent, with so many placed pods: as the status has it, and what is
@@ -342,9 +354,9 @@ def charged(pods: Iterator[Member] | list[Member]) -> dict[str, int]:
     total = dict.fromkeys(CHARGES, 0)
     for pod in pods:
         for resource, amount in pod.asks.items():
-            charge = charge_of(resource)
+            charge, each = cost_of(resource)
             if charge:
-                total[charge] += amount
+                total[charge] += amount * each
     return total
 
 

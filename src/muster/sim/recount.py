@@ -8,7 +8,7 @@ from muster.api.quantity import base_units
 from muster.api.tree import NONE, Tree, core, minimum_pods, satisfied
 from muster.embedded.store import Store
 from muster.sim import facts
-from muster.sim.books import CHARGES, QUEUES, Books, charged, summed
+from muster.sim.books import CHARGES, QUEUES, UNITS, Books, charged, summed
 from muster.sim.facts import FAILED, GATED, PLACED, SUCCEEDED, WAITING, Group, Member
 
 _PENDING, _SCHEDULED, _COMPLETED, _INVALID, _STALE = "Pending", "Scheduled", "Completed", "Invalid", "Stale"
@@ -237,5 +237,7 @@ def queues_told_wrongly(store: Store, books: Books) -> Iterator[tuple[str, str]]
             wanted = charged(pods)
             for charge in CHARGES:
                 said = (status.get(field) or {}).get(charge, 0)
-                if Fraction(str(said)) * (10**6 if charge == "memory" else 1) != wanted[charge]:
-                    yield name, f"its {field} of {charge} is {said}, and its gangs have {wanted[charge]}"
+                unit = UNITS[charge]
+                # Sevenths of a GPU are rounded in a status.
+                if abs(Fraction(str(said)) - Fraction(wanted[charge], unit)) >= Fraction(1, 10**5):
+                    yield name, f"its {field} of {charge} is {said}, and its gangs have {wanted[charge] / unit:g}"

@@ -28,7 +28,7 @@ from muster.api.once import once
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE
 from muster.api.tree import NONE, Tree, joined, minimum_pods, satisfied
 from muster.snapshot.domains import Domains
-from muster.snapshot.queues import CHARGES, Queues
+from muster.snapshot.queues import CHARGES, Costs, Queues
 from muster.snapshot.room import Amounts, Rows
 from muster.snapshot.selectors import Mask, Scores, Widened
 
@@ -409,6 +409,7 @@ class Snapshot:
     gangs: tuple[Gang, ...]
     queues: Queues = field(default_factory=Queues)
     charges: Amounts = field(default_factory=lambda: np.zeros((0, len(CHARGES)), dtype=np.int64))
+    costs: Costs = field(default_factory=Costs)
     # What the cluster has for gangs in all: what nodes that are ready have, without what others' pods hold.
     capacity: tuple[int, ...] = (0,) * len(CHARGES)
     # What is forbidden by the required anti-affinity of pods that are there: `allowed` leaves it out already.

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from muster.api.tree import NONE
-from muster.snapshot.queues import charge_of
+from muster.snapshot.queues import Costs
 from muster.snapshot.requests import PODS, Request
 from muster.snapshot.room import Amounts
 
@@ -16,7 +15,8 @@ _ALWAYS = frozenset({"cpu", "memory", PODS})
 class Asked:
     """The requests of all shapes of a builder, looked at once, and again when nodes offer other resources."""
 
-    def __init__(self) -> None:
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
         self._begin(frozenset())
 
     def _begin(self, offered: frozenset[str]) -> None:
@@ -41,7 +41,7 @@ class Asked:
             if len(part) < len(request):
                 rest = {resource: request[resource] for resource in sorted(request.keys() - part.keys())}
                 self.unoffered[shape] = rest
-                charged = {resource: amount for resource, amount in rest.items() if charge_of(resource) != NONE}
+                charged = {resource: amount for resource, amount in rest.items() if self._costs.counts(resource)}
                 if charged:
                     self.charged[shape] = charged
 

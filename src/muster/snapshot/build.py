@@ -22,7 +22,7 @@ from muster.snapshot.gangs import UNSUPPORTED, Checked, Known, Surroundings, gan
 from muster.snapshot.guards import Guards
 from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
 from muster.snapshot.priorities import Ranks, priority_of, values_of
-from muster.snapshot.queues import CHARGES, UNLIMITED, Queues, Standing, charge_of, implied
+from muster.snapshot.queues import CHARGES, UNLIMITED, Costs, Queues, Standing, implied
 from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
 from muster.snapshot.selectors import Mask, Masks, NodeTable, Scores
@@ -30,7 +30,7 @@ from muster.snapshot.templates import shape_of
 from muster.snapshot.terms import EVERY_PRIORITY, Carrier
 from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World, allocatable_of, key_of
 
-# More than this no pod costs its queue, in thousandths of a core, bytes or devices.
+# More than this no pod costs its queue, in thousandths of a core, bytes or parts of a GPU.
 _MOST_CHARGED = 2**45
 # So long a node that another scheduler has nominated is closed to every gang.
 _PATIENT_NS = 5 * 60 * 10**9
@@ -71,9 +71,11 @@ class Builder:
         default_queue: str = "default-queue",
         settings: Settings | None = None,
         priorities: Priorities | None = None,
+        costs: Costs | None = None,
     ) -> None:
         self._world, self._default_queue, self._settings = world, default_queue, settings or Settings()
         self._system_namespaces = frozenset((priorities or Priorities()).system_namespaces)
+        self._costs = costs or Costs()
         self._guards, self._apart = Guards(), Apart()
         self._checked: dict[Key, Checked] = {}
         # Pods of other schedulers with a nominated node: since when that is known, and what they will have of terms.
@@ -90,7 +92,7 @@ class Builder:
         self._shapes: list[Shape] = []
         # How many amounts and ports they have in all; what nodes offer of it; and the shapes by their ports.
         self._weight = 0
-        self._asked = Asked()
+        self._asked = Asked(self._costs)
         self._shape_ports: PortIndex[int] = PortIndex()
         self._rules: list[PodSpec] = []
         self._shape_of: dict[bytes, int] = {}
@@ -317,7 +319,7 @@ class Builder:
         resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
         asks = self._asked.table(resources)
-        charges = _charges(asks, resources, self._asked.charged)
+        charges = _charges(asks, resources, self._asked.charged, self._costs)
         ports, too_many = self._ports(waiting)
         if ports:
             *tables, asks = self._with_ports(ports, tables, asks)
@@ -346,6 +348,7 @@ class Builder:
             gangs=gangs,
             queues=self._queues(),
             charges=charges,
+            costs=self._costs,
             capacity=self._capacity_now(),
             repelled=repelled,
             carried=self._apart.carried if repelled else None,
@@ -362,12 +365,13 @@ class Builder:
         room = self._world.room
         if self._capacity_at != room.changes:
             rows = self._room_rows[self._table.ready]
-            resources = [resource for resource in room.resources if charge_of(resource) != NONE]
+            resources = [resource for resource in room.resources if self._costs.counts(resource)]
             left = room.table(ALLOCATABLE, rows, resources) - room.table(OTHERS, rows, resources)
             total = [0] * len(CHARGES)
             for column, resource in enumerate(resources):
                 # Sums of hostile amounts may be more than 64 bits hold.
-                total[charge_of(resource)] += sum(left[:, column].clip(min=0).tolist())
+                charge, each = self._costs.of(resource)
+                total[charge] += sum(left[:, column].clip(min=0).tolist()) * each
             self._capacity = tuple(min(one, UNLIMITED) for one in total)
             self._capacity_at = room.changes
         return self._capacity
@@ -470,15 +474,17 @@ def _names(labels: Mapping[str, str], named: Mapping[str, frozenset[str | None]]
     return False
 
 
-def _charges(asks: Amounts, resources: Sequence[str], more: Mapping[int, Mapping[str, int]]) -> Amounts:
+def _charges(asks: Amounts, resources: Sequence[str], more: Mapping[int, Mapping[str, int]], costs: Costs) -> Amounts:
     """What a pod of each shape costs its queue; `more` is what some ask for that is no column."""
     found = np.zeros((len(asks), len(CHARGES)), dtype=np.int64)
     for column, resource in enumerate(resources):
-        if charge_of(resource) != NONE:
-            found[:, charge_of(resource)] += asks[:, column]
+        charge, each = costs.of(resource)
+        if charge != NONE:
+            found[:, charge] += np.minimum(asks[:, column], _MOST_CHARGED // each) * each
     for shape, amounts in more.items():
         for resource, amount in amounts.items():
-            found[shape, charge_of(resource)] += min(amount, _MOST_CHARGED)
+            charge, each = costs.of(resource)
+            found[shape, charge] += min(amount * each, _MOST_CHARGED)
     # Nobody has that much, and sums over all pods of a gang stay within 64 bits.
     return np.minimum(found, _MOST_CHARGED)
 

@@ -2,7 +2,7 @@
 
 | array | axes | unit |
 |---|---|---|
-| `quota`, `limit` | queue, charge | base units (thousandths of a core, bytes, devices); UNLIMITED for no end |
+| `quota`, `limit` | queue, charge | base units (thousandths of a core, bytes, parts of a GPU); UNLIMITED for no end |
 | `weights` | queue, charge | exact fractions |
 
 Parents stand before their children, siblings in the order of their names. `CHARGES` are what queues count.
@@ -17,6 +17,7 @@ import numpy as np
 
 from muster.api import queue as api
 from muster.api.duration import parse_ns
+from muster.api.gpus import GpuWeights
 from muster.api.once import once
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION, bound_of, resolved
 from muster.api.queue import Queue, entitlement_of
@@ -27,6 +28,9 @@ from muster.snapshot.room import Amounts
 from muster.snapshot.times import since_epoch_ns
 
 CHARGES = ("cpu", "memory", "gpu")
+_GPU = CHARGES.index("gpu")
+# Base units in one GPU.
+PARTS = api.GPU_PARTS
 # More than anybody has, and still small enough to be added to.
 UNLIMITED = 2**60
 
@@ -34,11 +38,45 @@ QUEUE_NOT_FOUND, QUEUE_NOT_LEAF, QUEUE_FORBIDDEN = "QueueNotFound", "QueueNotLea
 QUEUE_ORPHANED, QUEUE_CYCLE, QUEUE_INVALID = "QueueOrphaned", "QueueCycle", "QueueInvalid"
 
 
-def charge_of(resource: str) -> int:
-    """Which of CHARGES a resource counts as, devices of all makers alike; NONE for what queues do not count."""
-    if resource in CHARGES[:2]:
-        return CHARGES.index(resource)
-    return CHARGES.index("gpu") if resource.endswith("/gpu") else NONE
+class Cost(NamedTuple):
+    """Which of CHARGES a resource counts as, NONE for what queues do not count; and base units for one unit of it."""
+
+    charge: int
+    each: int
+
+
+_NO_COST = Cost(NONE, 0)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What queues count of every resource."""
+
+    gpus: GpuWeights = field(default_factory=GpuWeights)
+
+    def of(self, resource: str) -> Cost:
+        """The cost of one unit of a resource."""
+        if resource in CHARGES[:_GPU]:
+            return Cost(CHARGES.index(resource), 1)
+        parts = self.gpus.parts_of(resource)
+        return Cost(_GPU, parts) if parts else _NO_COST
+
+    def is_gpu(self, resource: str) -> bool:
+        """Whether one unit of it costs a whole GPU."""
+        return self.of(resource) == Cost(_GPU, PARTS)
+
+    def counts(self, resource: str) -> bool:
+        """Whether queues count it at all."""
+        return self.of(resource).charge != NONE
+
+    def of_all(self, amounts: Mapping[str, int]) -> list[int]:
+        """What some resources cost together, per charge."""
+        found = [0] * len(CHARGES)
+        for resource, amount in amounts.items():
+            charge, each = self.of(resource)
+            if charge != NONE:
+                found[charge] += amount * each
+        return found
 
 
 class Problem(NamedTuple):

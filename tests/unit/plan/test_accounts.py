@@ -9,6 +9,7 @@ import pytest
 from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, core_counts, core_pods, minimum_of, plus
 from muster.plan.progress import Progress
+from muster.snapshot.queues import PARTS
 from short_forms import CPU, GPU, MEMORY, lone, merged, number_of, snapshot_of
 
 QUEUES = {"queues": {"p": {"limit": 8, "quota": 6}, "a": {"parent": "p", "quota": 2, "limit": 5}, "b": {"parent": "p"}}}
@@ -42,7 +43,7 @@ def row(accounts, name):
 
 
 def gpus(table, accounts):
-    return {name: table[at][GPU] for at, name in enumerate(accounts.queues.names)}
+    return {name: table[at][GPU] // PARTS for at, name in enumerate(accounts.queues.names)}
 
 
 def test_what_is_charged_to_a_queue_is_charged_to_all_above_it():
@@ -57,8 +58,8 @@ def test_what_is_charged_to_a_queue_is_charged_to_all_above_it():
 def test_a_restart_forgets_the_cycle():
     """Whatever was charged or nominated, the accounts are as before the cycle then."""
     accounts, fresh = accounts_of(HOLDS, ASKS), accounts_of(HOLDS, ASKS)
-    accounts.charge(row(accounts, "a"), (0, 0, 1), (0, 0, 1))
-    accounts.await_(row(accounts, "a"), (0, 0, 1), (0, 0, 1))
+    accounts.charge(row(accounts, "a"), (0, 0, PARTS), (0, 0, PARTS))
+    accounts.await_(row(accounts, "a"), (0, 0, PARTS), (0, 0, PARTS))
     assert [one._replace(awaited=NOTHING) for one in accounts.outcomes()] == list(fresh.outcomes()), (
         "what is charged and nominated is not placed"
     )
@@ -100,8 +101,9 @@ def test_hostile_amounts_add_up_exactly(where):
 def test_a_queue_refuses_what_is_more_than_it_or_one_above_may_have(queue, amount, firm, refused):
     """Limit for all, quota for what is firm, at the queue and at every one above it."""
     accounts = accounts_of(HOLDS)
-    found = accounts.refusal(row(accounts, queue), (0, 0, amount), (0, 0, firm))
-    told = found and (accounts.queues.names[found.queue], found.asked, found.left, found.most, found.quota)
+    found = accounts.refusal(row(accounts, queue), (0, 0, amount * PARTS), (0, 0, firm * PARTS))
+    amounts = (found.asked, found.left, found.most) if found else ()
+    told = found and (accounts.queues.names[found.queue], *(one // PARTS for one in amounts), found.quota)
     assert told == refused
 
 
@@ -110,8 +112,10 @@ def test_who_is_above_its_limit_already_may_have_what_is_not_limited():
     over = {"gangs": {"g": {"minMember": 1, "queue": "a"}}, "pods": [{"gang": "g", "count": 9, "on": "n"}]}
     accounts = accounts_of(over)
     assert accounts.refusal(row(accounts, "a"), (1000, 0, 0), NOTHING) is None
-    assert accounts.refusal(row(accounts, "a"), (0, 0, 1), NOTHING).left == 0
-    assert accounts.refusal(NONE, (0, 0, 100), (0, 0, 100)) is None, "who has no queue is limited by none"
+    assert accounts.refusal(row(accounts, "a"), (0, 0, PARTS), NOTHING).left == 0
+    assert accounts.refusal(NONE, (0, 0, 100 * PARTS), (0, 0, 100 * PARTS)) is None, (
+        "who has no queue is limited by none"
+    )
 
 
 # Fair shares of 12 GPUs: a and b hold and ask as below; both have quota 2 and weight 1.
@@ -141,16 +145,16 @@ def test_what_a_queue_has_is_compared_with_what_it_is_due(amounts, fair, under, 
     """Under its share, its part of it, how much more fits into it, and how far it is above it."""
     accounts = shared(*amounts)
     at = row(accounts, "a")
-    assert accounts.fair[at][GPU] == fair
+    assert accounts.fair[at][GPU] == fair * PARTS
     assert accounts.is_under(at) is under
     assert accounts.dominant_share(at) == dominant
-    assert accounts.within_share(at, (0, 0, 1)) == within
-    assert accounts.within_share(at, (0, 0, 2)) == within // 2
-    assert accounts.above(at, GPU, quota=False) == above
-    assert accounts.above(at, GPU, quota=True) == above_quota
+    assert accounts.within_share(at, (0, 0, PARTS)) == within
+    assert accounts.within_share(at, (0, 0, 2 * PARTS)) == within // 2
+    assert accounts.above(at, GPU, quota=False) == above * PARTS
+    assert accounts.above(at, GPU, quota=True) == above_quota * PARTS
     for more in range(8):
-        assert accounts.ends_within(at, (0, 0, more), quota=False) is (more == 0 or above + more <= 0)
-        assert accounts.ends_within(at, (0, 0, more), quota=True) is (more == 0 or above_quota + more <= 0)
+        assert accounts.ends_within(at, (0, 0, more * PARTS), quota=False) is (more == 0 or above + more <= 0)
+        assert accounts.ends_within(at, (0, 0, more * PARTS), quota=True) is (more == 0 or above_quota + more <= 0)
 
 
 def test_who_holds_what_it_is_not_due_has_no_smaller_part():
@@ -165,8 +169,8 @@ def test_a_share_is_bounded_by_those_above():
     found = merged(QUEUES, {"nodes": [{"name": "n", "gpus": 4}]}, lone("x", "n", queue="a"), lone("y", queue="b"))
     accounts = Accounts(snapshot_of(found))
     child, parent = row(accounts, "b"), row(accounts, "p")
-    accounts.fair[child], accounts.fair[parent] = (0, 0, 9), (0, 0, 4)
-    assert accounts.within_share(child, (0, 0, 1)) == 3
+    accounts.fair[child], accounts.fair[parent] = (0, 0, 9 * PARTS), (0, 0, 4 * PARTS)
+    assert accounts.within_share(child, (0, 0, PARTS)) == 3
     assert accounts.within_share(child, NOTHING) > 10**6, "what costs nothing is always within it"
 
 
@@ -239,12 +243,12 @@ def test_what_is_placed_raises_the_firm_part(kind, firm, rises):
     pods.append({"gang": "g", "name": "new", "count": 3, "age": 1})
     snapshot = snapshot_of(merged(NODES, {"gangs": {"g": spec}, "pods": pods}))
     accounts, gang = Accounts(snapshot), snapshot.gangs[0]
-    assert accounts.firm_of(gang)[GPU] == firm
+    assert accounts.firm_of(gang)[GPU] == firm * PARTS
     progress = Progress(gang, snapshot)
     for count, rise in enumerate(rises, start=1):
-        assert accounts.firm_more(progress, {0: count}, (0, 0, count))[GPU] == rise
+        assert accounts.firm_more(progress, {0: count}, (0, 0, count * PARTS))[GPU] == rise * PARTS
     progress.place(0, [0])
-    assert accounts.firm_more(progress, {0: 1}, (0, 0, 1))[GPU] == (rises[1] - rises[0])
+    assert accounts.firm_more(progress, {0: 1}, (0, 0, PARTS))[GPU] == (rises[1] - rises[0]) * PARTS
 
 
 SMALL = {"minSubGroup": 1, "subGroups": [{"name": "x", "minMember": 1}, {"name": "y", "minMember": 2}]}

@@ -4,6 +4,7 @@ import pytest
 
 from muster.plan.accounts import NOTHING, Accounts
 from muster.plan.order import Line, Turn, turns_of
+from muster.snapshot.queues import PARTS
 from short_forms import lone, merged, number_of, snapshot_of
 
 HIGH = {"priorityClassName": "build-preemptible"}
@@ -127,7 +128,7 @@ def test_shares_move_as_gangs_are_placed():
     )
     snapshot, accounts, line = line_of(objects)
     turns = all_of(
-        snapshot, line, lambda turn: accounts.charge(accounts.row_of(snapshot.gangs[turn.gang]), (0, 0, 1), NOTHING)
+        snapshot, line, lambda turn: accounts.charge(accounts.row_of(snapshot.gangs[turn.gang]), (0, 0, PARTS), NOTHING)
     )
     assert [name[0] for name in turns[:8]] == list("abaaabaa")
     assert len(turns) == 16
@@ -146,13 +147,13 @@ def two_queues():
 def test_a_queue_that_loses_something_comes_earlier_again():
     """What is taken off a queue counts from then on, however often somebody looked in the meantime."""
     snapshot, accounts, line, a, b = two_queues()
-    accounts.charge(a, (0, 0, 2), NOTHING)
+    accounts.charge(a, (0, 0, 2 * PARTS), NOTHING)
     assert told(snapshot, line.peek()) == "b0"
-    accounts.charge(a, (0, 0, 2), NOTHING, -1)
+    accounts.charge(a, (0, 0, 2 * PARTS), NOTHING, -1)
     assert told(snapshot, line.peek()) == "a0"
-    accounts.charge(a, (0, 0, 2), NOTHING)
+    accounts.charge(a, (0, 0, 2 * PARTS), NOTHING)
     assert told(snapshot, line.pop()) == "b0"
-    accounts.charge(b, (0, 0, 3), NOTHING)
+    accounts.charge(b, (0, 0, 3 * PARTS), NOTHING)
     assert all_of(snapshot, line) == ["a0", "a1", "a2", "a3", "b1", "b2", "b3"], "and nobody comes twice"
 
 
@@ -161,7 +162,7 @@ def test_who_is_put_back_comes_when_its_queue_does():
     snapshot, accounts, line, a, _ = two_queues()
     turn = line.pop()
     assert told(snapshot, turn) == "a0"
-    accounts.charge(a, (0, 0, 1), NOTHING)
+    accounts.charge(a, (0, 0, PARTS), NOTHING)
     line.put_back(turn, snapshot.gangs[turn.gang])
     assert told(snapshot, line.pop()) == "b0"
     assert all_of(snapshot, line) == ["b1", "b2", "b3", "a0", "a1", "a2", "a3"]

@@ -7,6 +7,7 @@ import pytest
 from muster.plan.cycle import schedule
 from muster.plan.outcome import Verdict
 from muster.plan.raises import Raise, _raised, raises
+from muster.snapshot.queues import PARTS
 from small_cluster import gang, node, planned, pod
 
 GPU = 2
@@ -57,7 +58,8 @@ def test_what_would_be_enough(documents, expected):
     plan = planned(node("n", 8), *documents)
     found, number = asked(plan)
     assert {one.charge for one in found} <= {GPU}
-    assert sorted((one.queue, one.quota, one.before, one.after) for one in found) == sorted(expected)
+    raised = [(one.queue, one.quota, one.before / PARTS, one.after / PARTS) for one in found]
+    assert sorted(raised) == sorted(expected)
     queues = plan.snapshot.queues
     for one in found:
         queues = _raised(queues, one)

@@ -6,6 +6,7 @@ from muster.plan.accounts import Accounts
 from muster.plan.outcome import Action
 from muster.plan.rights import Rights, Terms
 from muster.plan.units import Table
+from muster.snapshot.queues import PARTS
 from short_forms import GPU, lone, merged, number_of, pod_of, snapshot_of
 
 NODE = {"nodes": [{"name": "n", "gpus": 8}]}
@@ -25,7 +26,7 @@ class Asked:
         self.snapshot = snapshot_of(merged(NODE, ASKER, *parts), now)
         self.accounts, self.table = Accounts(self.snapshot), Table(self.snapshot)
         number = number_of(self.snapshot, "g")
-        self.terms = Terms(self.snapshot.gangs[number], (0, 0, gpus), self.accounts)
+        self.terms = Terms(self.snapshot.gangs[number], (0, 0, gpus * PARTS), self.accounts)
         budgets = self.snapshot.disruptions
         self.rights = Rights(action, number, self.terms, self.table, self.snapshot, budgets)
 
@@ -124,7 +125,7 @@ def test_queues_give_what_they_are_not_due(parts, gpus, due, gives):
     """The asker's queues end within their share, or their quota, and the other's have more than that."""
     asked = Asked(Action.RECLAIM, {"queues": TREE}, *parts, gpus=gpus)
     assert asked.terms.is_due is due
-    found = {name for name in ("r", "s") if asked.terms.may_give(asked.queue(name), (0, 0, 1), {})}
+    found = {name for name in ("r", "s") if asked.terms.may_give(asked.queue(name), (0, 0, PARTS), {})}
     assert found == gives
     assert {asked.snapshot.queues.names[at] for at in asked.terms.below(asked.queue("r"))} == {"r"}
     assert {asked.snapshot.queues.names[at] for at in asked.terms.below(asked.queue("s"))} == {"s"}
@@ -133,24 +134,24 @@ def test_queues_give_what_they_are_not_due(parts, gpus, due, gives):
 def test_nobody_takes_from_the_queue_above():
     """What the queue above has is its own as well; and what is freed must be what is asked for."""
     asked = Asked(Action.RECLAIM, {"queues": TREE}, crowd(8, "s"))
-    assert not asked.terms.may_give(asked.queue("p"), (0, 0, 1), {})
-    assert not asked.terms.may_give(asked.queue("q"), (0, 0, 1), {})
+    assert not asked.terms.may_give(asked.queue("p"), (0, 0, PARTS), {})
+    assert not asked.terms.may_give(asked.queue("q"), (0, 0, PARTS), {})
     assert not asked.terms.may_give(asked.queue("s"), (1000, 0, 0), {})
-    taken = {asked.queue("s"): [0, 0, 8]}
-    assert not asked.terms.may_give(asked.queue("s"), (0, 0, 1), taken)
+    taken = {asked.queue("s"): [0, 0, 8 * PARTS]}
+    assert not asked.terms.may_give(asked.queue("s"), (0, 0, PARTS), taken)
 
 
 def test_units_go_until_their_queue_is_down_to_what_it_is_due():
     """One after the other, each while its queue has more than its share before it; and no less may be had."""
     queues = {"q": {"quota": 0}, "s": {"quota": 0}}
     asked = Asked(Action.RECLAIM, {"queues": queues}, crowd(8, "s"), lone("w1 w2 w3", queue="q"), gpus=4)
-    assert asked.accounts.fair[asked.queue("s")][GPU] == 4
+    assert asked.accounts.fair[asked.queue("s")][GPU] == 4 * PARTS
     numbers = asked.rights.candidates.tolist()
     taken = list(asked.rights.legal([number] for number in numbers))
     assert len(taken) == 4
     assert asked.rights.all_legal(numbers[:4])
     assert not asked.rights.all_legal(numbers[:5])
-    assert asked.terms.most({asked.queue("s"): (0, 0, 1)})[GPU] >= 4
+    assert asked.terms.most({asked.queue("s"): (0, 0, PARTS)})[GPU] >= 4 * PARTS
 
 
 def test_the_last_unit_may_be_larger_than_what_is_too_much():
@@ -159,10 +160,10 @@ def test_the_last_unit_may_be_larger_than_what_is_too_much():
     three = {"gangs": {"v": {"minMember": 3, "queue": "s"}}, "pods": [{"gang": "v", "count": 3, "on": "n"}]}
     asked = Asked(Action.RECLAIM, {"queues": queues}, three, crowd(2, "s"), lone("w1 w2 w3", queue="q"), gpus=4)
     whole = asked.units("v-0+v-1+v-2")
-    assert asked.accounts.above(asked.queue("s"), GPU, quota=False) == 1
+    assert asked.accounts.above(asked.queue("s"), GPU, quota=False) == PARTS
     assert asked.rights.all_legal(whole)
     assert not asked.rights.all_legal([*whole, *asked.units("s0")])
-    assert asked.terms.most({asked.queue("s"): (0, 0, 3)})[GPU] == 3
+    assert asked.terms.most({asked.queue("s"): (0, 0, 3 * PARTS)})[GPU] // PARTS == 3
 
 
 def test_of_a_gang_with_surplus_the_minimum_goes_last():
@@ -172,7 +173,7 @@ def test_of_a_gang_with_surplus_the_minimum_goes_last():
     waits = lone("w1 w2 w3", queue="q")
     for others, allowed in ((2, False), (4, True)):
         asked = Asked(Action.RECLAIM, {"queues": queues}, four, crowd(others, "s"), waits, gpus=4)
-        assert asked.accounts.fair[asked.queue("s")][GPU] == 4
+        assert asked.accounts.fair[asked.queue("s")][GPU] == 4 * PARTS
         (whole,) = (number for number in range(len(asked.table)) if asked.table.pods[number] == 4)
         assert asked.rights.all_legal([whole]) is allowed
 

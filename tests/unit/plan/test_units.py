@@ -6,6 +6,7 @@ import pytest
 from muster.plan.outcome import UnitKind
 from muster.plan.units import Table, stands, units_of, without
 from muster.snapshot.build import build
+from muster.snapshot.queues import PARTS
 from oracle.engine import world_of
 from short_forms import documents_of, lone, merged, ns, number_of, pod_of, snapshot_of, spot_of
 
@@ -239,8 +240,7 @@ def test_the_table_says_of_every_unit_what_it_is():
         assert gang.key[1] == name.split(":")[0]
         assert (table.kind[number], table.pods[number]) == (unit.kind, len(unit.pods))
         assert snapshot.queues.names[table.queue[number]] == gang.queue
-        assert table.priority[number] == gang.priority
-        assert table.costs[number] == (0, 0, 2 if name == "other" else len(unit.pods))
+        assert table.costs[number] == (0, 0, PARTS * (2 if name == "other" else len(unit.pods)))
         rows = table.rows([number])
         assert sorted(table.unit[rows]) == [number] * len(unit.pods)
         assert sorted(table.node[rows]) == sorted(gang.placed[leaf].nodes[at] for leaf, at in unit.pods)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from muster.api.tree import NONE
 from muster.snapshot import build as building
 from muster.snapshot.build import Builder, build
-from muster.snapshot.queues import UNLIMITED
+from muster.snapshot.queues import PARTS, UNLIMITED
 from muster.snapshot.world import World
 from oracle.engine import apply, world_of
 from oracle.instances import GPU, group, node, pod, topology
@@ -384,12 +384,12 @@ def test_queues_change_without_touching_gangs():
     world = world_of([node("n", 8), group(minMember=1, queue="team"), queue("team", gpu={"quota": 1})])
     builder = Builder(world)
     first = builder.build(0)
-    assert first.queues.quota.tolist() == [[UNLIMITED, UNLIMITED, 1]]
+    assert first.queues.quota.tolist() == [[UNLIMITED, UNLIMITED, PARTS]]
     apply(world, with_status(queue("team", gpu={"quota": 1}), allocated={"gpu": 1}))
     assert builder.build(0).queues is first.queues
     apply(world, queue("team", gpu={"quota": 2}))
     second = builder.build(0)
-    assert second.queues.quota.tolist() == [[UNLIMITED, UNLIMITED, 2]]
+    assert second.queues.quota.tolist() == [[UNLIMITED, UNLIMITED, 2 * PARTS]]
     assert second.gangs[0] is first.gangs[0]
 
 

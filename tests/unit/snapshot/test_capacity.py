@@ -3,7 +3,7 @@
 import pytest
 
 from muster.snapshot.build import build
-from muster.snapshot.queues import UNLIMITED
+from muster.snapshot.queues import PARTS, UNLIMITED
 from oracle.engine import world_of
 from oracle.instances import GPU, group, node, pod
 
@@ -31,7 +31,7 @@ def test_what_a_shape_costs_its_queue():
         "x.com/fpga": "5",
     }
     found = snapshot_of(node("n", 8), group(minMember=1), waiting, pod("q", gpus=0, on="n", phase="Running"))
-    assert sorted(found.charges.tolist()) == [[1000, 0, 0], [3000, 1024, 3]]
+    assert sorted(found.charges.tolist()) == [[1000, 0, 0], [3000, 1024, 3 * PARTS]]
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_what_a_shape_costs_its_queue():
     ],
 )
 def test_capacity(documents, cores, devices):
-    assert snapshot_of(*documents).capacity == (1000 * cores, 0, devices)
+    assert snapshot_of(*documents).capacity == (1000 * cores, 0, devices * PARTS)
 
 
 def test_devices_that_nobody_asks_for_are_capacity():
     machine = node("n", 8)
     machine["status"]["allocatable"] |= {"amd.com/gpu": "4", "memory": "1Ki"}
-    assert snapshot_of(machine).capacity == (64000, 1024, 12)
+    assert snapshot_of(machine).capacity == (64000, 1024, 12 * PARTS)
 
 
 def test_sums_of_hostile_amounts_have_an_end():
     nodes = [node(f"n{number}", 8, cpus=10**18) for number in range(300)]
-    assert snapshot_of(*nodes).capacity == (UNLIMITED, 0, 2400)
+    assert snapshot_of(*nodes).capacity == (UNLIMITED, 0, 2400 * PARTS)

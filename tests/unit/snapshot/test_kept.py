@@ -10,6 +10,7 @@ from muster.api.podgroup import KEPT_ROOM_ANNOTATION, MAX_KEPT, KeptRoom, PodGro
 from muster.api.tree import NONE
 from muster.snapshot.build import build
 from muster.snapshot.kept import entries_of, status_of_kept
+from muster.snapshot.queues import PARTS
 from oracle.engine import world_of
 from oracle.instances import GPU, group, node, pod
 
@@ -59,7 +60,7 @@ def test_room_waits_for_a_pod_that_is_not_back_yet():
     assert (kept.leaf, kept.node, kept.since_ns) == (0, 1, SINCE_NS)
     ask = dict(zip(snapshot.resources, snapshot.asks[kept.shape].tolist(), strict=True))
     assert ask == {"cpu": 1000, "memory": 0, GPU: 1, "pods": 1}
-    assert snapshot.charges[kept.shape].tolist() == [1000, 0, 1]
+    assert snapshot.charges[kept.shape].tolist() == [1000, 0, PARTS]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from muster.api.model import Metadata
 from muster.api.queue import UNLIMITED as NO_END
 from muster.api.queue import Queue, QueueResource, QueueResources, QueueSpec, entitlement_of
 from muster.api.tree import NONE
-from muster.snapshot.queues import CHARGES, UNLIMITED, Problem, Standing, charge_of, queues_of
+from muster.snapshot.queues import CHARGES, PARTS, UNLIMITED, Costs, Problem, Standing, queues_of
 from muster.snapshot.times import since_epoch_ns
 from oracle.instances import GPU
 
@@ -42,10 +42,14 @@ def gpu(**amounts) -> QueueResources:
         pytest.param("cpu", QueueResource(), (0, NO_END, 1), id="fields that are not there: no quota, no limit"),
         pytest.param("cpu", QueueResource(quota=1500), (1500, NO_END, 1), id="cpu is in millicores"),
         pytest.param("memory", QueueResource(limit=2), (0, 2_000_000, 1), id="memory is in 10^6 bytes"),
-        pytest.param("gpu", QueueResource(quota=8, limit=16), (8, 16, 1), id="gpu is in devices"),
+        pytest.param(
+            "gpu", QueueResource(quota=8, limit=16), (8 * PARTS, 16 * PARTS, 1), id="gpu is in parts of a device"
+        ),
         pytest.param("gpu", QueueResource(quota=-1, limit=-1), (NO_END, NO_END, 1), id="-1 is no end"),
         pytest.param("gpu", QueueResource(quota=0, limit=0), (0, 0, 1), id="0 is nothing"),
-        pytest.param("gpu", QueueResource(quota=1.9), (1, NO_END, 1), id="parts of a device are rounded down"),
+        pytest.param("gpu", QueueResource(quota=1.9), (38_304, NO_END, 1), id="tenths of a device"),
+        pytest.param("gpu", QueueResource(limit=0.142857), (0, 2_879, 1), id="less than a seventh is rounded down"),
+        pytest.param("gpu", QueueResource(limit=0.143), (0, 2_882, 1), id="more than a seventh holds one"),
         pytest.param("memory", QueueResource(quota=0.1), (100_000, NO_END, 1), id="a tenth is a tenth"),
         pytest.param("memory", QueueResource(quota=4.35), (4_350_000, NO_END, 1), id="not what the float nearly is"),
         pytest.param(
@@ -85,15 +89,15 @@ def test_any_number_is_an_amount(number, name):
         (GPU, 2),
         ("amd.com/gpu", 2),
         ("gpu", NONE),
-        ("nvidia.com/gpu.shared", NONE),
-        ("nvidia.com/mig-1g.5gb", NONE),
+        ("nvidia.com/gpu.shared", 2),
+        ("nvidia.com/mig-1g.5gb", 2),
         ("pods", NONE),
         ("ephemeral-storage", NONE),
         ("hugepages-2Mi", NONE),
     ],
 )
 def test_what_queues_count(resource, charge):
-    assert charge_of(resource) == charge
+    assert Costs().of(resource).charge == charge
 
 
 def test_parents_stand_before_their_children():

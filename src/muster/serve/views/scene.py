@@ -18,7 +18,7 @@ from muster.plan.outcome import Code, Eviction, Outcome, Outcomes, Plan, QueueOu
 from muster.plan.tally import outcome_of_untried
 from muster.plan.units import without
 from muster.snapshot.arrays import Gang, Key, Snapshot
-from muster.snapshot.queues import CHARGES, charge_of
+from muster.snapshot.queues import CHARGES, Costs
 from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, Amounts, Rows
 from muster.snapshot.selectors import is_ready
@@ -28,7 +28,6 @@ from muster.snapshot.world import State, World
 Numbers = Sequence[int | None]
 
 READY, CORDONED, NOT_READY = "ready", "cordoned", "notReady"
-_GPU = CHARGES.index("gpu")
 _CPU = "cpu"
 # How little a device says that is no GPU, nor asked for, nor the unit so far.
 _UNASKED = 3
@@ -107,7 +106,7 @@ def scene_of(
         nodes = {name: _facts_of(world.nodes[name]) for name in snapshot.nodes}
         rows = world.room.rows(snapshot.nodes)
     was = before.unit if before is not None else None
-    unit = _unit(world, rows, snapshot.resources, snapshot.unoffered, was)
+    unit = _unit(world, rows, snapshot, was)
     slots, free = _room(unit, snapshot, world, rows)
     return Scene(
         plan,
@@ -198,13 +197,13 @@ def _facts_of(node: Node) -> NodeFacts:
     return NodeFacts(READY, "")
 
 
-def _unit(
-    world: World, rows: Rows, asked: Collection[str], unoffered: Mapping[int, Mapping[str, int]], before: Unit | None
-) -> Unit:
+def _unit(world: World, rows: Rows, snapshot: Snapshot, before: Unit | None) -> Unit:
     """GPUs, of all makers alike; where nobody has any, the device that most nodes have of those that are `asked` for,
     or that was the unit before; else CPU. Device plugins count much that is no place for a pod: what no gang ever asks
     for says nothing.
     """
+    asked: Collection[str] = snapshot.resources
+    costs = snapshot.costs
     # Only such names may be devices.
     devices = [resource for resource in world.room.resources if "/" in resource]
     table = world.room.table(ALLOCATABLE, rows, devices)
@@ -212,22 +211,22 @@ def _unit(
     there = {resource: nodes for resource, nodes in zip(devices, counts, strict=True) if nodes}
     if not len(rows):
         # What there is room for is told by nobody: what is asked for has to do.
-        asked = {*asked, *(name for amounts in unoffered.values() for name in amounts)}
+        asked = {*asked, *(name for amounts in snapshot.unoffered.values() for name in amounts)}
         devices = [resource for resource in sorted(asked) if "/" in resource]
         there = dict.fromkeys(devices, 0)
     was = before.resource if before is not None else ""
-    ranks = {resource: _rank(resource, asked, was) for resource in there}
+    ranks = {resource: _rank(resource, asked, was, costs) for resource in there}
     found = [resource for resource in there if ranks[resource] < _UNASKED]
     if not found:
         return Unit(_CPU, "CPU", (_CPU,), 1000)
     first = min(found, key=lambda resource: (ranks[resource], -there[resource], resource))
-    if charge_of(first) == _GPU:
-        return Unit(first, "GPU", tuple(resource for resource in devices if charge_of(resource) == _GPU))
+    if costs.is_gpu(first):
+        return Unit(first, "GPU", tuple(resource for resource in devices if costs.is_gpu(resource)))
     return Unit(first, first.rpartition("/")[2], (first,))
 
 
-def _rank(resource: str, asked: Collection[str], was: str) -> int:
-    if charge_of(resource) == _GPU:
+def _rank(resource: str, asked: Collection[str], was: str, costs: Costs) -> int:
+    if costs.is_gpu(resource):
         return 0
     if resource in asked:
         return 1

@@ -29,7 +29,7 @@ def overdrawn(plan: Plan, world: World, leaving: Collection[Key], binds: Iterabl
         gang = gangs.get(facts.gang) if facts is not None and facts.gang is not None else None
         if facts is None or gang is None:
             continue
-        for row in _path(plan, gang.queue):
+        for row in _path(plan, facts.mark.queue if facts.mark is not None else gang.queue):
             for table in (staying,) if gang.is_preemptible else (staying, firm):
                 held = table.setdefault(row, [0] * len(CHARGES))
                 for charge, amount in enumerate(costs.of_all(facts.request)):

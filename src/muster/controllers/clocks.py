@@ -68,7 +68,7 @@ def present_for_sure(gang: Gang, world: World, unsure: Collection[Key]) -> list[
     for pod, facts in world.members.get(gang.key, {}).items():
         leaf = gang.tree.leaf_of(facts.pod.metadata.labels.get(SUBGROUP_LABEL))
         has_node = facts.state is State.PLACED and facts.pod.spec.node_name in world.nodes and pod not in unsure
-        if leaf != NONE and (has_node or facts.state is State.SUCCEEDED):
+        if leaf != NONE and (has_node or facts.state is State.SUCCEEDED) and world.is_counted(facts):
             found[leaf] += 1
     return found
 

@@ -66,7 +66,8 @@ class Loop:
     """Runs the scheduler against an API server until it is cancelled.
 
     `may_write` says whether this one leads; `seen` is called whenever something was seen, `planned` with each plan.
-    `looks_on`: plans are also made while nothing may be written, for people to look at.
+    `begins` is called before each cycle, with whether this one leads. `looks_on`: plans are also made while nothing may
+    be written, for people to look at.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class Loop:
         seen: Callable[[], None] = lambda: None,
         planned: Callable[[Plan], None] = lambda _: None,
         looks_on: Callable[[], bool] = lambda: False,
+        begins: Callable[..., None] = lambda leads: None,
     ) -> None:
+        self._begins = begins
         self._client, self._scheduler, self._clock = client, scheduler, clock or SystemClock()
         self._may_write, self._log, self._metrics, self._window_s = may_write, log, metrics, window_s
         self._seen, self._planned, self._looks_on = seen, planned, looks_on
@@ -270,6 +273,7 @@ class Loop:
             # Who leads now begins as if it had not looked on.
             self._looked = False
             scheduler.start_afresh()
+        self._begins(leads=True)
         await self._read_doubtful()
         lap = self._metrics.stopwatch(self._clock.now_s) if self._metrics is not None else lambda _: None
         orders = self._plan(lap)
@@ -307,6 +311,7 @@ class Loop:
     async def _look(self) -> None:
         """Plans, and neither reads nor writes anything: what this one would do if it led."""
         self._looked = True
+        self._begins(leads=False)
         orders = self._plan(lambda _: None)
         if orders is not None and self._scheduler.plan is not None:
             self._defects = 0

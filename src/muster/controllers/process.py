@@ -12,6 +12,7 @@ from muster.api.interface import ResourceInterface
 from muster.api.priorities import Priorities
 from muster.api.validation import Context
 from muster.api.validation.context import Settings
+from muster.controllers.adopting import Adopter
 from muster.controllers.comparer import Comparer
 from muster.controllers.grouper import GrouperLoop
 from muster.controllers.leading import Leading
@@ -99,6 +100,7 @@ class Process:
         )
         may_act = self._leading.may_act
         self._events = EventRecorder(client, instance=identity)
+        self._adopter = Adopter(client, self.scheduler.world, election, setup.default_queue, log=log)
         self.work = Loop(
             client,
             self.scheduler,
@@ -109,6 +111,7 @@ class Process:
             events=self._events,
             planned=planned,
             looks_on=looks_on,
+            begins=self._adopter.begin,
         )
         self._grouper = GrouperLoop(
             client,
@@ -142,6 +145,7 @@ class Process:
             self.work.run(),
             self._grouper.run(),
             self._comparer.run(),
+            self._adopter.run(),
             stop.wait(),
             *(work() for work in beside),
         ]

@@ -30,7 +30,7 @@ _SOMEBODY_MUST_MEND: Final = frozenset(
         *(Code.PRIORITY_NOT_ALLOWED, Code.OVER_LIMIT, Code.OVER_QUOTA),
     }
 )
-_ABOUT_PODS: Final = frozenset({Code.SET_ASIDE, Code.BAD_POD})
+_ABOUT_PODS: Final = frozenset({Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD})
 _OURS: Final = (POD_SCHEDULED, ACCEPTED)
 
 

@@ -28,16 +28,16 @@ PRECEDENCE = (
     *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
     *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
     *(Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
-    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.BAD_POD, Code.NOT_TRIED, Code.BIND_BACKOFF),
+    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD, Code.NOT_TRIED, Code.BIND_BACKOFF),
     *(Code.EVICTED, Code.WAITING_FOR_PODS),
     *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
     *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
-    *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR),
+    *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR, Code.STAYS_IN_QUEUE),
 )
 _RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
 # These say something about single pods or a wish; alone they keep no gang from its minimum.
-_ABOUT_PODS = frozenset({Code.SET_ASIDE, Code.BAD_POD})
-_REMARKS = _ABOUT_PODS | {Code.PRIORITY_NOT_FOUND}
+_ABOUT_PODS = frozenset({Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD})
+_REMARKS = _ABOUT_PODS | {Code.PRIORITY_NOT_FOUND, Code.STAYS_IN_QUEUE}
 SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
 SHORT_OF_QUOTA = frozenset({Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA})
 
@@ -472,6 +472,20 @@ def _set_aside(about: _About) -> list[str]:
     return [_and_more(f"set aside: the pod {reason.pod} {label}", about.others), "", f"set it to a leaf: {listed}"]
 
 
+def _not_admitted(about: _About) -> list[str]:
+    pod, queue = f"the pod {about.reason.pod}", about.reason.detail
+    what = (
+        f"{pod} was bound for another gang, and is charged to queue {queue}" if queue else f"muster did not bind {pod}"
+    )
+    return [_and_more(what, about.others), "it holds its room and does not count", "delete it: its successor counts"]
+
+
+def _stays_in_queue(about: _About) -> list[str]:
+    queue, wanted = about.gang.queue, about.reason.detail
+    what = f"queue {queue} admitted {about.who} and is charged for it; the spec names queue {wanted}"
+    return [what, "", f"it moves when queue {wanted} takes all of it, or when none of its pods runs"]
+
+
 def _bad_pod(about: _About) -> list[str]:
     what = f"the pod {about.reason.pod} can't be read: {about.reason.detail}"
     return [_and_more(what, about.others), "it is not placed", "mend its requests"]
@@ -508,6 +522,8 @@ _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.PRIORITY_NOT_ALLOWED: _priority_not_allowed,
     Code.UNSUPPORTED: _unsupported,
     Code.SET_ASIDE: _set_aside,
+    Code.NOT_ADMITTED: _not_admitted,
+    Code.STAYS_IN_QUEUE: _stays_in_queue,
     Code.BAD_POD: _bad_pod,
     Code.NOT_TRIED: _not_tried,
     Code.BIND_BACKOFF: _bind_backoff,

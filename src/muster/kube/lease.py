@@ -5,6 +5,7 @@ they saw the Lease change, each by its own clock. Timestamps in the Lease are fo
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -18,6 +19,10 @@ from muster.kube.resources import LEASE
 # again before anything is written.
 GAP_S = 5.0
 _BEAT_S = 1.0
+
+
+# Where the Lease says for which term all bound pods had their admission marks.
+MARKED_ANNOTATION = "muster.dev/marked-term"
 
 
 class Timing(NamedTuple):
@@ -47,6 +52,8 @@ class _Record(NamedTuple):
     acquired: str = ""
     renewed: str = ""
     transitions: int = 0
+    # The last term, by its number in `transitions`, whose leader saw to it that all bound pods have admission marks.
+    marked: int = -1
 
 
 class Election:
@@ -78,6 +85,9 @@ class Election:
         self._beat_s = self._clock.now_s()
         self._gap_s: float | None = None
         self._turn = asyncio.Lock()
+        # Whether all pods that were bound before admission marks have theirs: then a pod without was bound by others.
+        # Known from when we lead; an unbroken chain of leaders hands it on.
+        self.is_marked = False
         self.last_error: ApiError | BadObject | TimeoutError | None = None
         # False: something that we sent is still on its way, so whoever comes next has to wait the Lease out.
         self.gives_back = True
@@ -174,7 +184,7 @@ class Election:
     async def _give_back(self) -> None:
         now = micro_time(self._clock.wall())
         async with self._turn:
-            record = _Record("", 1.0, now, now, self._seen.transitions)
+            record = self._noting(_Record("", 1.0, now, now, self._seen.transitions))
             try:
                 await self._write(record)
             except Conflict:
@@ -221,6 +231,9 @@ class Election:
             return await self._create()
         if seen != self._seen:
             self._seen, self._seen_s = seen, self._clock.now_s()
+        if not self._kept:
+            # One in between that does not know marks counts terms, and not this.
+            self.is_marked = seen.marked == seen.transitions
         if self._kept and seen.holder != self.identity:
             self._is_lost = True
             return False
@@ -241,8 +254,11 @@ class Election:
         mine = seen.holder == self.identity
         transitions = seen.transitions if mine else seen.transitions + 1
         acquired = seen.acquired if mine and seen.acquired else now
-        await self._write(_Record(self.identity, self.timing.duration_s, acquired, now, transitions))
+        await self._write(self._noting(_Record(self.identity, self.timing.duration_s, acquired, now, transitions)))
         return True
+
+    def _noting(self, record: _Record) -> _Record:
+        return record._replace(marked=record.transitions if self.is_marked else self._seen.marked)
 
     async def _create(self) -> bool:
         now = micro_time(self._clock.wall())
@@ -258,7 +274,10 @@ class Election:
 
     async def _write(self, record: _Record) -> None:
         """Writes over the version that we know; any other is a Conflict."""
-        body = {"metadata": {"resourceVersion": self._version}, "spec": _spec(record)}
+        metadata: dict[str, Any] = {"resourceVersion": self._version}
+        if record.marked == record.transitions:
+            metadata["annotations"] = {MARKED_ANNOTATION: str(record.marked)}
+        body = {"metadata": metadata, "spec": _spec(record)}
         written = await self._client.patch(LEASE, self._namespace, self._name, body, lane="lease")
         self._note(record, written.resource_version)
 
@@ -284,4 +303,11 @@ def _read(lease: Any) -> _Record:
     holder, acquired, renewed = (text if isinstance(text, str) else "" for text in texts)
     numbers = [spec.get(key) for key in ("leaseDurationSeconds", "leaseTransitions")]
     duration, transitions = (number if isinstance(number, int) else 0 for number in numbers)
-    return _Record(holder, float(duration), acquired, renewed, transitions)
+    return _Record(holder, float(duration), acquired, renewed, transitions, _marked_in(lease))
+
+
+def _marked_in(lease: Any) -> int:
+    metadata = lease.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(MARKED_ANNOTATION) if isinstance(annotations, dict) else None
+    return int(text) if isinstance(text, str) and re.fullmatch(r"[0-9]{1,9}", text) else -1

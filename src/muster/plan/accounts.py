@@ -74,6 +74,12 @@ class Accounts:
                 self.charge(row_of[gang.queue], NOTHING, self.firm_of(gang))
             for shape in gang.aside:
                 held[row_of.get(gang.queue, NONE), shape] += 1
+        for stray in snapshot.strays:
+            row = row_of.get(stray.queue, NONE)
+            held[row, stray.shape] += stray.pods
+            if row != NONE:
+                # Nothing evicts them: they count against the quota of what stays.
+                self.charge(row, NOTHING, self.cost([(stray.shape, stray.pods)]))
         asked = Counter[tuple[int, int]]()
         for number in snapshot.waiting:
             gang = snapshot.gangs[number]

@@ -294,6 +294,10 @@ class Charged:
                 if not gang.is_preemptible:
                     firm = self._firm_of(gang, frozenset())
                     self._enter(queues.row_of[gang.queue], [0] * len(firm), firm)
+        for stray in self._snapshot.strays:
+            if stray.queue in queues.row_of:
+                cost = self._cost({(0, stray.shape): stray.pods})
+                self._enter(queues.row_of[stray.queue], cost, cost)
         for queue, shapes in by_queue.items():
             cost = self._cost({(0, shape): n for shape, n in Counter(shapes).items()})
             self._enter(queues.row_of[queue], cost, [0] * len(cost))

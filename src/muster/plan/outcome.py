@@ -38,6 +38,9 @@ class Code:
     PRIORITY_NOT_FOUND = "PriorityClassNotFound"
     UNSUPPORTED = "Unsupported"
     SET_ASIDE = "SetAside"
+    # A bound pod that this gang did not bind; a gang that names another queue than the one that admitted it.
+    NOT_ADMITTED = "NotAdmitted"
+    STAYS_IN_QUEUE = "StaysInQueue"
     BAD_POD = "BadPod"
     BIND_BACKOFF = "BindBackoff"
     NOT_TRIED = "NotTried"

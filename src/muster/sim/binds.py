@@ -296,11 +296,12 @@ class Binds:
         if group is None:
             return "its gang is not there"
         more = {charge_of(resource) for resource in pod.asks} - {""}
-        for queue in books.path(group.queue, moment):
+        for queue in books.path(books.queue_of(group, moment), moment):
             ends = {charge: books.bound(queue, charge, "limit", moment) for charge in CHARGES if charge in more}
             if not any(end is not None for end in ends.values()):
                 continue
-            used = charged([one for key in self._below(queue, moment) for one in books.decided(key, moment)])
+            gangs = [one for key in self._below(queue, moment) for one in books.decided(key, moment)]
+            used = charged([*gangs, *books.strays(queue, moment)])
             for charge, end in ends.items():
                 if end is not None and used[charge] > end:
                     return f"queue {queue} then has {used[charge]} of {charge}, its limit is {end}"
@@ -321,13 +322,14 @@ class Binds:
         queues = books.queues.at(moment)
         if not queues:
             return ""
-        if not books.path(group.queue, moment):
-            return f"its queue {group.queue} does not lead to a top queue"
-        if any((one.get("spec") or {}).get("parentQueue") == group.queue for one in queues.values()):
-            return f"its queue {group.queue} is not a leaf"
-        allowed = queues[group.queue]["metadata"]["annotations"].get(facts.ALLOWED, "*")
+        mine = books.queue_of(group, moment)
+        if not books.path(mine, moment):
+            return f"its queue {mine} does not lead to a top queue"
+        if any((one.get("spec") or {}).get("parentQueue") == mine for one in queues.values()):
+            return f"its queue {mine} is not a leaf"
+        allowed = queues[mine]["metadata"]["annotations"].get(facts.ALLOWED, "*")
         names = {one.strip() for one in allowed.split(",")}
-        return "" if names & {"*", group.key[0]} else f"its queue {group.queue} is not for {group.key[0]}"
+        return "" if names & {"*", group.key[0]} else f"its queue {mine} is not for {group.key[0]}"
 
     def _gang_of(self, pod: Member, moment: float | None) -> Group | None:
         """The gang of a pod; one that came later than what is asked of that moment is as it is: watches of different
@@ -341,7 +343,7 @@ class Binds:
         """The gangs that are charged to a queue or one below it."""
         for key in self._books.members:
             group = self._books.group(key, moment)
-            if group is not None and queue in self._books.path(group.queue, moment):
+            if group is not None and queue in self._books.path(self._books.queue_of(group, moment), moment):
                 yield key
 
     # A decision.
@@ -433,11 +435,11 @@ class Binds:
         before = charged(self._firm(group, sent - set(decision.pods), moment, without=decision.pods))
         after = charged(self._firm(group, sent, moment))
         rising = [charge for charge in CHARGES if after[charge] > before[charge]]
-        for queue in books.path(group.queue, moment):
+        for queue in books.path(books.queue_of(group, moment), moment):
             ends = {charge: books.bound(queue, charge, "quota", moment) for charge in rising}
             if not any(end is not None for end in ends.values()):
                 continue
-            firm = []
+            firm = list(books.strays(queue, moment))
             for key in self._below(queue, moment):
                 other = books.group(key, moment)
                 if other is not None and other.tree is not None:

@@ -213,10 +213,10 @@ class Books:
         """Placed pods of a gang as somebody had to see them at a moment: those that muster sent since count, too."""
         now = self.gang(gang)
         for pod in now.values() if moment is None else self.gang(gang, moment).values():
-            if pod.state == PLACED and not is_muster(pod.by) and self.node(pod.node, moment) is not None:
+            if not is_muster(pod.by) and pod.state == PLACED and self.counts(pod, moment):
                 yield pod
         for pod in now.values():
-            if pod.state == PLACED and is_muster(pod.by) and self.node(pod.node, moment) is not None:
+            if is_muster(pod.by) and pod.state == PLACED and self.counts(pod, moment):
                 yield pod
 
     def present(self, group: Group, moment: float | None = None) -> list[int]:
@@ -229,8 +229,34 @@ class Books:
                 counts[leaf] += 1
         return counts
 
+    def is_of(self, pod: Member, moment: float | None = None) -> bool:
+        """Whether a pod is of the gang that it names: it was not bound for another one."""
+        group = self.group(pod.gang, moment) if pod.gang is not None else None
+        return group is not None and (not pod.node or pod.mark is None or pod.mark[1] == group.uid)
+
+    def queue_of(self, group: Group, moment: float | None = None) -> str:
+        """The queue that a gang is charged to: the one that admitted what of it is placed."""
+        marks = [
+            pod.mark[0]
+            for pod in self.gang(group.key, moment).values()
+            if pod.state == PLACED and pod.mark is not None and pod.mark[1] == group.uid
+        ]
+        return (
+            group.queue if not marks or group.queue in marks else min(marks, key=lambda one: (-marks.count(one), one))
+        )
+
+    def strays(self, queue: str, moment: float | None = None) -> Iterator[Member]:
+        """Placed pods that no gang counts, and that a queue, or one below it, is charged for."""
+        for pod in self.pods.values():
+            if pod.mark is None or pod.state != PLACED or self.node(pod.node, moment) is None:
+                continue
+            if queue in self.path(pod.mark[0], moment) and not self.is_of(pod, moment):
+                yield pod
+
     def counts(self, pod: Member, moment: float | None = None) -> bool:
-        """Whether a pod is placed on a node that is there, or succeeded."""
+        """Whether a pod of its gang is placed on a node that is there, or succeeded."""
+        if not self.is_of(pod, moment):
+            return False
         return pod.state == SUCCEEDED or (pod.state == PLACED and self.node(pod.node, moment) is not None)
 
     def stood(self, name: str, begin_s: float, end_s: float) -> bool:
@@ -246,7 +272,7 @@ class Books:
         found: dict[int, list[Member]] = {}
         for pod in sorted(self.gang(group.key, moment).values(), key=lambda pod: pod.age):
             leaf = group.leaf_of(pod)
-            if leaf != NONE and pod.state == PLACED and self.node(pod.node, moment) is not None:
+            if leaf != NONE and pod.state == PLACED and self.counts(pod, moment):
                 found.setdefault(leaf, []).append(pod)
         return found
 
@@ -256,7 +282,7 @@ class Books:
         counts = [0] * len(group.tree.nodes)
         for pod in self.gang(group.key, moment).values():
             leaf = group.leaf_of(pod)
-            counts[leaf] += leaf != NONE and pod.state == SUCCEEDED
+            counts[leaf] += leaf != NONE and pod.state == SUCCEEDED and self.is_of(pod, moment)
         return counts
 
     def is_whole(self, group: Group, moment: float | None = None) -> bool:
@@ -279,7 +305,7 @@ class Books:
         found = self.priority_asked(group, moment)
         if found > _HIGHEST_OF_USERS and group.key[0] != _SYSTEM:
             found = priority_asked("", classes)
-        for queue in self.path(group.queue, moment):
+        for queue in self.path(self.queue_of(group, moment), moment):
             stated = self.queues.at(moment)[queue]["metadata"]["annotations"].get(_MAX_PRIORITY)
             if stated is not None:
                 is_number = stated.lstrip("-").isdigit()

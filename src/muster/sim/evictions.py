@@ -345,7 +345,7 @@ class Evictions:
         for other in books.groups[loser].between(decision.read_s, at_s):
             if (
                 other is None
-                or other.queue != group.queue
+                or books.queue_of(other, at_s) != books.queue_of(group, at_s)
                 or other.kept
                 or books.priority(other, at_s) < books.priority(group, at_s)
             ):

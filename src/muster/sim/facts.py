@@ -24,6 +24,7 @@ Amounts = Mapping[str, int]
 
 SCHEDULERS = ("kai-scheduler",)
 GANG, SUBGROUP, SKIP = "pod-group-name", "kai.scheduler/subgroup-name", "kai.scheduler/skip-podgrouper"
+ADMITTED = "muster.dev/admitted"
 ALLOWED = "kai.scheduler/allowed-namespaces"
 DEFAULT_QUEUE = "default-queue"
 WAITING, GATED, PLACED, LEAVING, SUCCEEDED, FAILED = "waiting", "gated", "placed", "leaving", "succeeded", "failed"
@@ -47,6 +48,8 @@ class Member(NamedTuple):
     by: str
     asks: Amounts
     spec: Document
+    # The queue that it is charged to, and the UID of the gang that it was bound for; none when it has no mark.
+    mark: tuple[str, str] | None = None
 
     @property
     def holds(self) -> bool:
@@ -99,7 +102,7 @@ class Group(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """The queue that it is charged to."""
+        """The queue that it names."""
         return str(self.spec.get("queue") or DEFAULT_QUEUE)
 
     @property
@@ -140,7 +143,13 @@ def member_of(document: Document, by: str, asks: Amounts | None = None) -> Membe
         by=by,
         asks=asks_of(spec) if asks is None else asks,
         spec=spec,
+        mark=_mark(annotations.get(ADMITTED)),
     )
+
+
+def _mark(text: str | None) -> tuple[str, str] | None:
+    queue, slash, uid = (text or "").rpartition("/")
+    return (queue, uid) if slash and queue and uid else None
 
 
 def _state(metadata: Document, spec: Document, status: Document) -> str:

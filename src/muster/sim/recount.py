@@ -219,10 +219,10 @@ def queues_told_wrongly(store: Store, books: Books) -> Iterator[tuple[str, str]]
         group = books.group(key)
         if group is None or group.tree is None:
             # Of what makes no tree nobody can say what belongs to it.
-            unknown.update(books.path(group.queue) if group is not None else ())
+            unknown.update(books.path(books.queue_of(group)) if group is not None else ())
             continue
         placed = books.placed(group)
-        for queue in books.path(group.queue):
+        for queue in books.path(books.queue_of(group)):
             here, firm = held.setdefault(queue, ([], []))
             # Who was placed before it was set aside still has what it has.
             here += [pod for pod in books.gang(key).values() if pod.state == PLACED and books.counts(pod)]
@@ -233,6 +233,8 @@ def queues_told_wrongly(store: Store, books: Books) -> Iterator[tuple[str, str]]
             continue
         status = document.get("status") or {}
         here, firm = held.get(name, ([], []))
+        strays = list(books.strays(name))
+        here, firm = [*here, *strays], [*firm, *strays]
         for field, pods in (("allocated", here), ("allocatedNonPreemptible", firm)):
             wanted = charged(pods)
             for charge in CHARGES:

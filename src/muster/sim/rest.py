@@ -205,6 +205,8 @@ class _Rest:
                     self._show(scheduler, kind)
             for kind in OPTIONAL_KINDS:
                 self._show(scheduler, kind)
+            if any(pod.mark is not None for pod in self._books.pods.values()):
+                scheduler.world.ask_for_marks()
             for gang in self._books.groups:
                 if self._backs_off(gang):
                     scheduler.world.rest(gang, "its binds were refused")

@@ -16,6 +16,7 @@ from muster.api.native import NativePodGroup
 from muster.embedded.exchange import Request
 from muster.embedded.server import Server
 from muster.errors import MusterError, UsageError
+from muster.sim.facts import ADMITTED, DEFAULT_QUEUE, GANG
 
 Document = dict[str, Any]
 MERGE, BY_TYPE = "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -64,11 +65,17 @@ class Stage:
 
     def __init__(self, send: Send, at: Callable[[str, Callable[[], None]], None] | None = None) -> None:
         self._send, self._at = send, at
+        # Whether muster is at work: what comes with a node then was admitted by it, as far as the story goes.
+        self.is_on = False
 
     def put(self, documents: Iterable[Document]) -> None:
         """All of them, older ones first; one that is there gets another spec. Raises NotTaken."""
-        for document in in_order(documents):
+        ordered = in_order(documents)
+        for document in ordered:
             self._put(document)
+        for document in ordered if self.is_on else ():
+            if document["kind"] == "Pod" and document["spec"].get("nodeName"):
+                self._admit(document)
 
     def delete(self, pattern: str) -> None:
         """`kind/name` or `kind/namespace/name` with * for anything. Raises UsageError when nothing is like that."""
@@ -132,6 +139,17 @@ class Stage:
             # A pod on a node runs; a PodGroup has its history.
             content = BY_TYPE if kind == "Pod" else MERGE
             self._ask("PATCH", f"{folder}/{name}/status", {"status": told(document)}, content)
+
+    def _admit(self, pod: Document) -> None:
+        """A pod that comes and runs has the mark that muster would have sent with its Binding."""
+        space, name = pod["metadata"].get("namespace") or SPACE, pod["metadata"]["name"]
+        annotations = pod["metadata"].get("annotations") or {}
+        gang = annotations.get(GANG)
+        code, group = self._send("GET", f"{folder_of('PodGroup', space)}/{gang}") if gang else (404, {})
+        if code == 200 and ADMITTED not in annotations:
+            mark = f"{group['spec'].get('queue') or DEFAULT_QUEUE}/{group['metadata']['uid']}"
+            body = {"metadata": {"annotations": {ADMITTED: mark}}}
+            self._ask("PATCH", f"{folder_of('Pod', space)}/{name}", body, MERGE)
 
     def _change(self, path: str, document: Document) -> None:
         """As `kubectl replace` does it; a node has another status, too."""

@@ -32,7 +32,7 @@ class Steps:
 
     def happen(self, number: int) -> None:
         """Objects go, what terminates is gone, objects come."""
-        step = self._steps[number]
+        step, self._stage.is_on = self._steps[number], number > 0
         for pattern in step.delete:
             self._delete(pattern)
         if step.gone:

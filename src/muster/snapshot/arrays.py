@@ -145,6 +145,14 @@ class Kept(NamedTuple):
     since_ns: int
 
 
+class Stray(NamedTuple):
+    """Placed pods of one shape that are charged to a queue, and of no gang (any more). Nothing may evict them."""
+
+    queue: str
+    shape: int
+    pods: int
+
+
 class Recorded(NamedTuple):
     """A tree node as the status has it: state that is read back."""
 
@@ -425,6 +433,8 @@ class Snapshot:
     budgets: tuple[str, ...] = ()
     # Whether pods may be deleted, and so go whatever their budgets say where a queue asks for that.
     may_delete: bool = True
+    # Placed pods that no gang counts, and only their queues do.
+    strays: tuple["Stray", ...] = ()
     # Per shape that asks for any: the amounts of resources that no node offers, in base units.
     unoffered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     # Per waiting shape whose claims leave only some nodes to it: one of these claims and its nodes, in words.

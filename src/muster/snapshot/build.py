@@ -1,5 +1,6 @@
 """Objects become arrays. What did not change since the last build is taken over: gangs, masks, domains, shapes."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from muster.api.tree import NONE
 from muster.api.validation.context import Settings
 from muster.errors import DEFECT
 from muster.snapshot.apart import FREE, Apart
-from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot
+from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot, Stray
 from muster.snapshot.asked import Asked
 from muster.snapshot.claims import Tie, Ties
 from muster.snapshot.domains import Domains, domains_of
@@ -102,6 +103,8 @@ class Builder:
         self._implied: Queues | None = None
         # Those with something that waits; and all in order, None when it has to be found anew.
         self._waiting: set[Key] = set()
+        # Those that can't be built.
+        self._failed: set[Key] = set()
         self._keys: list[Key] | None = None
         self._apart.forget()
         # Where pods of a shape may go as far as nodes and their own rules go; and with what others forbid.
@@ -168,11 +171,13 @@ class Builder:
             self._plain_shape,
             self._checked,
             world.referred,
+            world.asks_for_marks,
         )
         for key in sorted(changed):
             group, before = world.groups.get(key), self._gangs.get(key)
             if group is None:
                 self._checked.pop(key, None)
+                self._failed.discard(key)
                 if before is not None:
                     del self._gangs[key]
                     self._keys = None
@@ -241,6 +246,7 @@ class Builder:
         world = self._world
         members = world.members.get(key, {}).values()
         known = Known(world.resting.get(key, ""), world.recorded.get(key, {}), world.parted(key))
+        self._failed.discard(key)
         try:
             gang = gang_of(key, group, members, world.invalid.get(key, ""), around, known)
             # Asked of every gang in every cycle: found once, here.
@@ -249,7 +255,18 @@ class Builder:
             bare = PodGroup(metadata=Metadata(name=group.metadata.name, namespace=group.metadata.namespace))
             error = f"this is a {DEFECT}: {type(defect).__name__}: {defect}"
             gang = gang_of(key, bare, (), error, around, Known(known.resting))
+            self._failed.add(key)
         return gang
+
+    def _strays(self) -> tuple[Stray, ...]:
+        """What queues are charged for beside gangs. Pods of a gang that can't be built are charged all the same."""
+        world = self._world
+        keys = world.strays.union(*(world.members.get(gang, {}) for gang in self._failed))
+        found = Counter[tuple[str, int]]()
+        for facts in map(world.pods.__getitem__, sorted(keys)):
+            if facts.mark is not None and facts.state is State.PLACED and facts.pod.spec.node_name in self._row_of:
+                found[facts.mark.queue, self._plain_shape(facts.request)] += 1
+        return tuple(Stray(*what, pods) for what, pods in sorted(found.items()))
 
     def _use(self, queue: str, gangs: int) -> None:
         users = self._users.get(queue, 0)
@@ -315,6 +332,7 @@ class Builder:
             if shape not in self._open:
                 self._look_at_shape(shape)
         repelled = self._repelled()
+        strays = self._strays()
         self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
         resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
@@ -358,6 +376,7 @@ class Builder:
             unoffered=unoffered,
             budgets=self._guards.names,
             may_delete=self._world.may_delete,
+            strays=strays,
         )
 
     def _capacity_now(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """A PodGroup and its pods become a Gang: one tree, holds by level number, pods by leaf, shape and what they do."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ BIND_BACKOFF = "BindBackoff"
 WAITING_FOR_ROOM = "WaitingForRoom"
 # How the message goes on after the name when the room is not the gang's: other schedulers have nominated it.
 WAITS_FOR_PROMISED = "waits for room that is nominated for pods of other schedulers"
+NOT_ADMITTED, STAYS_IN_QUEUE = "NotAdmitted", "StaysInQueue"
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
 
@@ -85,6 +87,8 @@ class Surroundings:
     checked: dict[Key, Checked]
     # What pods refer to.
     referred: Referred
+    # Whether a bound pod without an admission mark is of no gang.
+    asks_for_marks: bool = False
 
 
 # A workload names its queue by one of these.
@@ -107,12 +111,15 @@ def gang_of(
     tree, wrong = _checked(key, group, around)
     if wrong and not held:
         held.append(Issue(INVALID, 0, wrong))
-    queue = group.spec.queue or around.default_queue
+    oldest_first = sorted(_admitted(members, group.metadata.uid, around, notes), key=_age)
+    wanted = group.spec.queue or around.default_queue
+    queue = _queue_of(wanted, oldest_first)
+    if queue != wanted:
+        notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
     problem = around.queues.problem_of(queue, key[0])
     if problem is not None:
         held.append(Issue(problem.code, 0, problem.detail))
     holds = _holds(tree, around, held, notes)
-    oldest_first = sorted(members, key=_age)
     priority = around.ranks.of(key[0], queue, group.spec.priority_class_name, oldest_first, held, notes)
     pods = _Pods(key[0], tree, around, priority, held, notes)
     for facts in oldest_first:
@@ -160,6 +167,25 @@ def _queue_field(group: PodGroup) -> str:
         return "spec.queue"
     owner = metadata.owner_references[0]
     return f"the label {label} of {owner.kind[:63]} {owner.name[:253]}"
+
+
+def _admitted(members: Iterable[PodFacts], uid: str, around: Surroundings, notes: list[Issue]) -> Iterator[PodFacts]:
+    """The pods that count: those that wait, and those that were bound for this gang. Others are noted."""
+    for facts in members:
+        if facts.is_of(uid, asks_for_marks=around.asks_for_marks):
+            yield facts
+        elif facts.state is State.PLACED:
+            queue = facts.mark.queue if facts.mark is not None else ""
+            notes.append(Issue(NOT_ADMITTED, 0, queue, facts.pod.metadata.name))
+
+
+def _queue_of(wanted: str, admitted: Iterable[PodFacts]) -> str:
+    """The queue that admitted the gang, as long as anything of it is placed; else the one that it names.
+
+    Pods that were admitted to another queue anew are all charged there, however many of their marks are written yet.
+    """
+    found = Counter(facts.mark.queue for facts in admitted if facts.mark is not None and facts.state is State.PLACED)
+    return wanted if wanted in found or not found else min(found, key=lambda queue: (-found[queue], queue))
 
 
 def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:

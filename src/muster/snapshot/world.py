@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
 
+from muster.api.admitted import Mark, mark_of
 from muster.api.cluster import POD_GROUP_ANNOTATION, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from muster.api.model import Metadata
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup, SubGroupStatus
@@ -71,11 +72,22 @@ class PodFacts(NamedTuple):
     terms: tuple[Term, ...] = ()
     # The objects that decide whether and where it may go.
     refers: References = NO_REFERENCES
+    # The queue that it is charged to, and the gang that it was bound for.
+    mark: Mark | None = None
 
     @property
     def holds(self) -> bool:
         """Whether it has room on a node."""
         return bool(self.pod.spec.node_name) and self.state in (State.PLACED, State.TERMINATING)
+
+    def is_of(self, uid: str, *, asks_for_marks: bool) -> bool:
+        """Whether it is a pod of the gang with this UID that it says it is of: it waits, or was bound for that gang.
+
+        Files are believed: a gang without a UID takes every mark, and a bound pod needs none.
+        """
+        if not self.pod.spec.node_name:
+            return True
+        return not asks_for_marks if self.mark is None else uid in ("", self.mark.uid)
 
 
 class Listener(Protocol):
@@ -137,6 +149,12 @@ class World:
         # Pods that hold ports of their node.
         self.ported: dict[Key, PodFacts] = {}
         self.ports: PortIndex[Key] = PortIndex()
+        # Whether a bound pod without a mark was bound by something else; files, and what ran before, are believed.
+        self.asks_for_marks = False
+        # Marks, by pod and UID, that are on their way to pods which were bound without one.
+        self._adopted: dict[tuple[Key, str], Mark] = {}
+        # Bound pods with a mark of which no gang counts: only their queues do.
+        self.strays: set[Key] = set()
         # Pods by gang, and gangs touched by an event since `take_changes`.
         self.members: dict[Key, dict[Key, PodFacts]] = {}
         self._changed: set[Key] = set()
@@ -163,6 +181,7 @@ class World:
         other.room, other.queue_changes, other.may_delete = self.room.copy(), self.queue_changes, self.may_delete
         other.carriers, other.namespace_changes = self.carriers.copy(), self.namespace_changes
         other.referred = self.referred.copy()
+        other.asks_for_marks, other._adopted, other.strays = self.asks_for_marks, dict(self._adopted), set(self.strays)
         other.look_again()
         return other
 
@@ -253,6 +272,30 @@ class World:
                 self._changed.add(facts.gang)
         self.left_alone = alone
 
+    def ask_for_marks(self, adopted: Mapping[tuple[Key, str], Mark] | None = None) -> None:
+        """From now on a bound pod without a mark belongs to no gang; but these pods, by name and UID, are `adopted`."""
+        self._adopted = dict(adopted or {})
+        bound = [(key, facts) for key, facts in self.pods.items() if facts.holds and facts.mark is None]
+        for _, facts in bound:
+            self._hold(facts, -1)
+        self.asks_for_marks = True
+        for key, facts in bound:
+            self._renewed(key, facts._replace(mark=self._adopted.get((key, facts.pod.metadata.uid))))
+            self._hold(self.pods[key], 1)
+        for key, facts in self.pods.items():
+            self._look_for_gang(key, facts)
+        self.look_again()
+
+    def is_counted(self, facts: PodFacts) -> bool:
+        """Whether a pod is one of a gang that is there."""
+        group = self.groups.get(facts.gang) if facts.gang is not None else None
+        return group is not None and facts.is_of(group.metadata.uid, asks_for_marks=self.asks_for_marks)
+
+    def _look_for_gang(self, key: Key, facts: PodFacts) -> None:
+        """A placed pod that no gang counts is still charged to the queue of its mark."""
+        stray = facts.mark is not None and facts.state is State.PLACED and not self.is_counted(facts)
+        (self.strays.add if stray else self.strays.discard)(key)
+
     def look_again(self) -> None:
         """Everything counts as changed: who built from it starts anew."""
         self._changed, self._nodes_changed = set(self.groups), True
@@ -272,9 +315,11 @@ class World:
         if turned:
             # Its pods become those of a gang, or those of none.
             for facts in self.members.get(key, {}).values():
-                if facts.holds:
+                if facts.holds and facts.mark is None and not self.asks_for_marks:
                     self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
         _keep(self.groups, key, group, deleted)
+        for pod, facts in self.members.get(key, {}).items():
+            self._look_for_gang(pod, facts)
         _keep(self.invalid, key, error, deleted or not error)
         if key in self._parted and not self.parted(key):
             del self._parted[key]
@@ -336,6 +381,7 @@ class World:
             self._renew(key, before, pod)
             return
         self.pods.pop(key, None)
+        self.strays.discard(key)
         self.unread.discard(key)
         self.nominated.discard(key)
         self.promised.pop(key, None)
@@ -354,6 +400,7 @@ class World:
             self._hold(facts, 1)
             if not facts.ours and facts.state is State.WAITING and pod.status.nominated_node_name:
                 self.promised[key] = facts
+            self._look_for_gang(key, facts)
             if facts.problem and facts.holds:
                 self.unread.add(key)
             if facts.gang is not None:
@@ -370,14 +417,19 @@ class World:
     def _renew(self, key: Key, before: PodFacts, pod: Pod) -> None:
         """A pod of which something changed that nobody plans with: its gang stands as it stood."""
         # What is the same is kept once.
-        facts = self.pods[key] = before._replace(pod=structs.replace(pod, spec=before.pod.spec))
+        facts = before._replace(pod=structs.replace(pod, spec=before.pod.spec))
+        self._renewed(key, facts)
+        if self.listener is not None:
+            self.listener.pod_changed(before, facts)
+
+    def _renewed(self, key: Key, facts: PodFacts) -> None:
+        """A pod that holds what it held, in the gang that it was in."""
+        self.pods[key] = facts
         if facts.gang is not None:
             self.members[facts.gang][key] = facts
         for some in (self.ported, self.promised):
             if key in some:
                 some[key] = facts
-        if self.listener is not None:
-            self.listener.pod_changed(before, facts)
 
     def _hold(self, facts: PodFacts, sign: int) -> None:
         """A pod holds its room from being bound until it has ended; while it terminates the room can be waited for."""
@@ -395,7 +447,7 @@ class World:
         """The tables of the room that a pod counts in."""
         if facts.holds:
             yield HELD
-            if facts.gang is None or facts.gang not in self.groups:
+            if facts.mark is None and (self.asks_for_marks or facts.gang not in self.groups):
                 yield OTHERS
             if facts.state is State.TERMINATING:
                 yield RELEASING
@@ -428,7 +480,15 @@ class World:
             held != request,
             terms,
             references_of(pod.spec),
+            self._mark_of(pod),
         )
+
+    def _mark_of(self, pod: Pod) -> Mark | None:
+        if not pod.spec.node_name:
+            return None
+        found = mark_of(pod)
+        adopted = self._adopted.get((key_of(pod.metadata), pod.metadata.uid)) if self._adopted else None
+        return found or adopted
 
 
 def _held_by(pod: Pod, request: Request) -> Request:

@@ -338,6 +338,7 @@ class Lease:
 
     def __init__(self) -> None:
         self.given = asyncio.Event()
+        self.is_marked = False
 
     def is_leader(self) -> bool:
         return self.given.is_set()

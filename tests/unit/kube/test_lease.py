@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster import errors
-from muster.kube.lease import Election, Timing
+from muster.kube.lease import MARKED_ANNOTATION, Election, Timing
 from muster.kube.transport import Unanswered
 from unit.kube.playing import Played, VirtualClock, answer, playing, refusal, status, virtually
 
@@ -39,7 +39,8 @@ class Leases:
             self.lease = {**self.lease, "spec": {**self.lease["spec"], **body["spec"]}}
         self.version += 1
         self.writes += 1
-        self.lease["metadata"] = {"name": "l", "resourceVersion": str(self.version)}
+        notes = {**self.lease["metadata"].get("annotations", {}), **body["metadata"].get("annotations", {})}
+        self.lease["metadata"] = {"name": "l", "resourceVersion": str(self.version), "annotations": notes}
         return answer(self.lease)
 
 
@@ -94,6 +95,58 @@ def test_the_first_one_leads_and_keeps_leading():
         assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("first", 15, 0)
         assert spec["acquireTime"] < spec["renewTime"]
         assert 45 <= leases.writes <= 52
+        await ended(task)
+
+    virtually(run())
+
+
+def older(leases, name):
+    """A candidate of a version that does not know admission marks."""
+    election, way = candidate(leases, name)
+    election._noting = lambda record: record
+    return election, way
+
+
+@pytest.mark.parametrize(
+    ("between", "known"),
+    [((), True), ((candidate,), True), ((older,), False), ((older, older), False), ((candidate, older), False)],
+    ids=["at once", "one that knows marks", "an older one", "two older ones", "an older one after that"],
+)
+@pytest.mark.parametrize("dies", [False, True], ids=["gives it back", "dies"])
+def test_that_all_pods_have_marks_is_handed_on_from_leader_to_leader(between, known, dies):
+    """Who leads after one that did not know marks has to look again: that one has bound pods without them."""
+
+    async def run():
+        leases = Leases()
+
+        async def lead(candidate, name):
+            election, way = candidate(leases, name)
+            task = asyncio.create_task(election.run())
+            await election.elected()
+            knew, election.is_marked = election.is_marked, True
+            await asyncio.sleep(10.0)
+            way.cut = dies
+            await ended(task)
+            return knew
+
+        assert not await lead(candidate, "first")
+        for number, one in enumerate(between):
+            await lead(one, f"between-{number}")
+        assert await lead(candidate, "last") == known
+        assert await lead(candidate, "after the last")
+
+    virtually(run())
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "0" * 10, None, 3], ids=repr)
+def test_a_term_that_can_not_be_read_is_none(text):
+    async def run():
+        leases = Leases()
+        first, _ = candidate(leases, "first")
+        leases.lease = {"metadata": {"annotations": {MARKED_ANNOTATION: text}, "resourceVersion": "0"}, "spec": {}}
+        task = asyncio.create_task(first.run())
+        await first.elected()
+        assert not first.is_marked
         await ended(task)
 
     virtually(run())

@@ -1,0 +1,106 @@
+"""Pods that were bound before there were admission marks get theirs, once (SPEC §7).
+
+A leader that follows one which knew marks finds in the Lease that this is done. Any other, after an upgrade or a
+rollback, adopts what runs: each bound pod of a gang is charged to the queue that the status of its gang names, which
+only muster writes; else to the queue that the gang names, if that admits its namespace.
+"""
+
+import asyncio
+
+from muster.api.admitted import Mark
+from muster.api.cluster import ADMITTED_ANNOTATION
+from muster.api.kinds import POD
+from muster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from muster.kube.backoff import doubled_s
+from muster.kube.client import Client
+from muster.kube.lease import Election
+from muster.snapshot.queues import QUEUE_FORBIDDEN, Standing
+from muster.snapshot.world import Key, State, World
+from muster.telemetry import SILENT, Log
+
+# Writes at a time; and how long those that failed wait, at first and at most.
+_AT_ONCE, _AGAIN_S, _LONGEST_AGAIN_S = 16, 1.0, 30.0
+
+
+def adoptable(world: World, default_queue: str) -> dict[tuple[Key, str], Mark]:
+    """The marks of bound pods without one, by name and UID."""
+    standing = Standing(world.queues, world.invalid_queues)
+    queues: dict[Key, str] = {}
+    for key, group in world.groups.items():
+        wanted = group.spec.queue or default_queue
+        problem = standing.problem_of(wanted, key[0])
+        is_closed = problem is not None and problem.code == QUEUE_FORBIDDEN
+        queues[key] = group.status.admitted_queue or ("" if is_closed else wanted)
+    return {
+        (key, facts.pod.metadata.uid): Mark(queues[facts.gang], world.groups[facts.gang].metadata.uid)
+        for key, facts in sorted(world.pods.items())
+        if facts.pod.spec.node_name and facts.mark is None and facts.state is not State.FAILED
+        if facts.gang is not None and queues.get(facts.gang)
+    }
+
+
+class Adopter:
+    """Adopts when this process begins to lead; without an `election`, when no pod has a mark yet."""
+
+    def __init__(
+        self, client: Client, world: World, election: Election | None, default_queue: str, *, log: Log = SILENT
+    ) -> None:
+        self._client, self._world, self._election, self._log = client, world, election, log
+        self._default_queue = default_queue
+        self._begun = asyncio.Event()
+        self._left: dict[tuple[Key, str], Mark] = {}
+
+    def begin(self, *, leads: bool) -> None:
+        """Before a cycle. From the first of a leader on, bound pods without a mark are of no gang; one that only looks
+        on believes them until the leader has adopted.
+        """
+        if self._begun.is_set() or not (leads or self._is_done()):
+            return
+        self._left = {} if self._is_done() else adoptable(self._world, self._default_queue)
+        if leads or not self._world.asks_for_marks:
+            self._world.ask_for_marks(self._left)
+        if leads:
+            self._begun.set()
+
+    def _is_done(self) -> bool:
+        if self._election is not None:
+            return self._election.is_marked
+        return any(facts.mark is not None for facts in self._world.pods.values())
+
+    async def run(self) -> None:
+        """Writes the marks; then the Lease says so. Never ends."""
+        await self._begun.wait()
+        pods, failures = len(self._left), 0
+        while self._left:
+            before = len(self._left)
+            limit = asyncio.Semaphore(_AT_ONCE)
+            await asyncio.gather(*(self._write(limit, *one) for one in self._left.items()))
+            failures = failures + 1 if len(self._left) == before else 0
+            if self._left:
+                await self._client.clock.sleep(doubled_s(_AGAIN_S, failures, _LONGEST_AGAIN_S))
+        if pods:
+            self._log.info("pods that ran before have their admission marks", pods=pods)
+        if self._election is not None:
+            self._election.is_marked = True
+        await asyncio.Event().wait()
+
+    async def _write(self, limit: asyncio.Semaphore, pod: tuple[Key, str], mark: Mark) -> None:
+        key, uid = pod
+        body = {"metadata": {"uid": uid, "annotations": {ADMITTED_ANNOTATION: mark.text}}}
+        async with limit:
+            try:
+                await self._client.patch(POD, *key, body)
+            except NotFound:
+                pass
+            except (Conflict, Invalid, Forbidden) as error:
+                # Another one by now; or one that its owner has filled up: nothing may keep adoption from its end.
+                facts = self._world.pods.get(key)
+                if facts is not None and facts.pod.metadata.uid == uid:
+                    self._tell(key, error)
+            except ApiError as error:
+                self._tell(key, error)
+                return
+        self._left.pop(pod, None)
+
+    def _tell(self, key: Key, error: ApiError) -> None:
+        self._log.warning("a pod can't be marked as admitted", pod="/".join(key), error=error.message)

@@ -66,7 +66,7 @@ class Loop:
     """Runs the scheduler against an API server until it is cancelled.
 
     `may_write` says whether this one leads; `seen` is called whenever something was seen, `planned` with each plan.
-    `begins` is called before each cycle, with whether this one leads. `looks_on`: plans are also made while nothing may
+    `looks_on`: plans are also made while nothing may
     be written, for people to look at.
     """
 
@@ -84,9 +84,7 @@ class Loop:
         seen: Callable[[], None] = lambda: None,
         planned: Callable[[Plan], None] = lambda _: None,
         looks_on: Callable[[], bool] = lambda: False,
-        begins: Callable[..., None] = lambda leads: None,
     ) -> None:
-        self._begins = begins
         self._client, self._scheduler, self._clock = client, scheduler, clock or SystemClock()
         self._may_write, self._log, self._metrics, self._window_s = may_write, log, metrics, window_s
         self._seen, self._planned, self._looks_on = seen, planned, looks_on
@@ -99,8 +97,8 @@ class Loop:
         self._versions: dict[str, str] = {}
         # Cycles that failed, one after the other.
         self._defects = 0
-        # Whether plans were made that nobody was told of.
-        self._looked = False
+        # Whether plans were made that nobody was told of; and what is asked before each cycle, with whether we lead.
+        self._looked, self.begins = False, _begins
         spare = [kind.resource for kind in OPTIONAL_KINDS]
         plurals = [kind.resource for kind in _KINDS]
         self.sights = Sights(plurals, optional=_OPTIONAL, spare=spare, log=log, metrics=metrics, clock=self._clock)
@@ -273,7 +271,7 @@ class Loop:
             # Who leads now begins as if it had not looked on.
             self._looked = False
             scheduler.start_afresh()
-        self._begins(leads=True)
+        self.begins(leads=True)
         await self._read_doubtful()
         lap = self._metrics.stopwatch(self._clock.now_s) if self._metrics is not None else lambda _: None
         orders = self._plan(lap)
@@ -311,7 +309,7 @@ class Loop:
     async def _look(self) -> None:
         """Plans, and neither reads nor writes anything: what this one would do if it led."""
         self._looked = True
-        self._begins(leads=False)
+        self.begins(leads=False)
         orders = self._plan(lambda _: None)
         if orders is not None and self._scheduler.plan is not None:
             self._defects = 0
@@ -450,3 +448,7 @@ def _concerned(orders: Orders) -> set[str]:
     """The namespaces of those who go, and of those they go for: what is reserved for these is not written again."""
     gangs = (order.beneficiary.partition("/") for order in orders.evictions if order.beneficiary is not None)
     return {order.pod[0] for order in orders.evictions} | {namespace for namespace, _, _ in gangs}
+
+
+def _begins(*, leads: bool) -> None:
+    """Nothing is to be done before a cycle."""

@@ -98,8 +98,7 @@ class Process:
             policy=setup.policy,
             identity=name,
         )
-        may_act = self._leading.may_act
-        self._events = EventRecorder(client, instance=identity)
+        may_act, self._events = self._leading.may_act, EventRecorder(client, instance=identity)
         self._adopter = Adopter(client, self.scheduler.world, election, setup.default_queue, log=log)
         self.work = Loop(
             client,
@@ -111,7 +110,6 @@ class Process:
             events=self._events,
             planned=planned,
             looks_on=looks_on,
-            begins=self._adopter.begin,
         )
         self._grouper = GrouperLoop(
             client,
@@ -138,6 +136,7 @@ class Process:
 
     async def run(self, stop: asyncio.Event, beside: Iterable[Beside] = ()) -> Ended:
         """Everything, until it is to stop or something ends."""
+        self.work.begins = self._adopter.begin
         leading = self._leading.run(lambda: self.work.is_synced, self._comparer, self.work.wake)
         holding = asyncio.ensure_future(leading)
         events = asyncio.ensure_future(self._events.run())

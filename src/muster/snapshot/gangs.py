@@ -112,10 +112,7 @@ def gang_of(
     if wrong and not held:
         held.append(Issue(INVALID, 0, wrong))
     oldest_first = sorted(_admitted(members, group.metadata.uid, around, notes), key=_age)
-    wanted = group.spec.queue or around.default_queue
-    queue = _queue_of(wanted, oldest_first)
-    if queue != wanted:
-        notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
+    queue = _queue_of(group.spec.queue or around.default_queue, oldest_first, notes)
     problem = around.queues.problem_of(queue, key[0])
     if problem is not None:
         held.append(Issue(problem.code, 0, problem.detail))
@@ -179,13 +176,16 @@ def _admitted(members: Iterable[PodFacts], uid: str, around: Surroundings, notes
             notes.append(Issue(NOT_ADMITTED, 0, queue, facts.pod.metadata.name))
 
 
-def _queue_of(wanted: str, admitted: Iterable[PodFacts]) -> str:
+def _queue_of(wanted: str, admitted: Iterable[PodFacts], notes: list[Issue]) -> str:
     """The queue that admitted the gang, as long as anything of it is placed; else the one that it names.
 
     Pods that were admitted to another queue anew are all charged there, however many of their marks are written yet.
     """
     found = Counter(facts.mark.queue for facts in admitted if facts.mark is not None and facts.state is State.PLACED)
-    return wanted if wanted in found or not found else min(found, key=lambda queue: (-found[queue], queue))
+    if wanted in found or not found:
+        return wanted
+    notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
+    return min(found, key=lambda queue: (-found[queue], queue))
 
 
 def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:

@@ -176,6 +176,10 @@ class Volume(Model, frozen=True, kw_only=True):
     aws_elastic_block_store: Present | None = None
     iscsi: Present | None = None
     rbd: Present | None = None
+    azure_disk: Present | None = None
+    cinder: Present | None = None
+    portworx_volume: Present | None = None
+    vsphere_volume: Present | None = None
 
 
 class SchedulingGroup(Model, frozen=True, kw_only=True):

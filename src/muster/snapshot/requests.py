@@ -164,6 +164,11 @@ def _tying(volume: Volume) -> tuple[tuple[str, Present | None], ...]:
         ("awsElasticBlockStore", volume.aws_elastic_block_store),
         ("iscsi", volume.iscsi),
         ("rbd", volume.rbd),
+        # These count for the limits of the drivers that took their place.
+        ("azureDisk", volume.azure_disk),
+        ("cinder", volume.cinder),
+        ("portworxVolume", volume.portworx_volume),
+        ("vsphereVolume", volume.vsphere_volume),
     )
 
 

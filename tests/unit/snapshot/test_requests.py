@@ -159,6 +159,20 @@ def test_an_amount_that_is_no_quantity_is_an_error():
             id="disks that pods of a node can't share",
         ),
         pytest.param(
+            {
+                "volumes": [
+                    {"name": "a", "azureDisk": {"diskName": "x"}},
+                    {"name": "b", "cinder": {"volumeID": "x"}},
+                    {"name": "c", "azureFile": {"shareName": "x"}},
+                    {"name": "d", "portworxVolume": {"volumeID": "x"}},
+                    {"name": "e", "vsphereVolume": {"volumePath": "x"}},
+                ]
+            },
+            {},
+            [f"spec.volumes[{at}" for at in ("0].azureDisk", "1].cinder", "3].portworxVolume", "4].vsphereVolume")],
+            id="disks that count for the limits of a driver",
+        ),
+        pytest.param(
             {}, {"annotations": {"gpu-fraction": "0.5"}}, ["metadata.annotations.gpu-fraction"], id="fraction"
         ),
     ],

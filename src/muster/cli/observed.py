@@ -36,9 +36,14 @@ class Place(NamedTuple):
 
 
 class Observed:
-    """A process with what counts and looks at it. Without a `namespace` for the Lease it does not ask for one."""
+    """A process with what counts and looks at it. Without a `namespace` for the Lease it does not ask for one.
 
-    def __init__(self, client: Client, config: Config, namespace: str, *, log: Log, metrics: Metrics) -> None:
+    `requests_in` is the namespace of EvictionRequests; without a word that of the Lease.
+    """
+
+    def __init__(
+        self, client: Client, config: Config, namespace: str, *, log: Log, metrics: Metrics, requests_in: str = ""
+    ) -> None:
         self.client, self._metrics, self._log = client, metrics, log
         # Another name for each process: names of hosts and numbers of processes come again.
         name = secrets.token_hex(4)
@@ -57,6 +62,7 @@ class Observed:
             metrics=metrics,
             planned=self._planned,
             looks_on=self._looks_on,
+            requests_in=requests_in or namespace,
         )
         client.observe = self._observe
 

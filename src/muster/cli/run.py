@@ -42,7 +42,7 @@ class Options(NamedTuple):
     # Where the Lease is; nothing: there is none.
     lease_namespace: str
     status: Address | None = None
-    # Where the webhook is served, and the namespace of its Service.
+    # Where the webhook is served, and the namespace of its Service and of EvictionRequests.
     webhook: Address | None = None
     namespace: str = NAMESPACE
     # How long the webhook answers after the end.
@@ -126,7 +126,9 @@ def run(
         if where is not None:
             refuse_sign_in(config.page, "an embedded cluster knows no tokens to sign in with")
         named = f"--kubeconfig {short(Path(file or DEFAULT).expanduser().absolute())}"
-        options = Options(lease, address_of("--listen", listen or ""), page=where, flags=named)
+        options = Options(
+            lease, address_of("--listen", listen or ""), namespace=lease_namespace, page=where, flags=named
+        )
         wishes = Wishes(file or DEFAULT, data, port or 0, nodes, lease_namespace)
         opens = partial(embedded_place, config, wishes)
     else:
@@ -171,7 +173,8 @@ async def _run(opens: Opens, config: Config, options: Options) -> int:
     async with AsyncExitStack() as stack:
         stack.enter_context(log.as_only())
         place = await stack.enter_async_context(opens(log, metrics))
-        observed = Observed(place.client, config, options.lease_namespace, log=log, metrics=metrics)
+        lease, namespace = options.lease_namespace, options.namespace
+        observed = Observed(place.client, config, lease, log=log, metrics=metrics, requests_in=namespace)
         process = observed.process
         world = process.scheduler.world
         serving = Serving(place.client, world, config, metrics, log, is_known=lambda: process.work.is_synced)

@@ -55,9 +55,12 @@ def certain(found: Orders, plan: Plan, world: World, flights: Flights, promises:
     waiting = flights.unknown() | {gang for gang in leaving.values() if gang is not None}
     waiting |= overdrawn(plan, world, may_stay, found.binds)
     waiting |= leaning(plan, flights.unanswered(), found.binds)
+    # Who is asked to evict goes by what is, not by what is on its way.
+    moving = set(flights.gangs()) if found.answers else set()
     return found._replace(
         binds=tuple(order for order in found.binds if order.gang not in waiting),
         evictions=tuple(order for order in found.evictions if order not in vain),
+        answers=tuple(order for order in found.answers if moving.isdisjoint(order.gangs)),
     )
 
 

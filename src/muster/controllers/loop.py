@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from muster.api.evictionrequest import GRANTED
 from muster.api.kinds import (
     CORE_KINDS,
     DEVICE_CLASS,
+    EVICTION_REQUEST,
     NATIVE_POD_GROUP,
     OPTIONAL_KINDS,
     POD,
@@ -30,7 +32,7 @@ from muster.controllers.sending import Sender
 from muster.controllers.sights import Sights
 from muster.controllers.telling import Teller
 from muster.decisions.notes import WARNING, Note
-from muster.decisions.orders import Orders
+from muster.decisions.orders import AnswerOrder, Orders
 from muster.errors import DEFECT, ApiError, BadObject, Call, NotFound, Unreachable
 from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
@@ -66,8 +68,8 @@ class Loop:
     """Runs the scheduler against an API server until it is cancelled.
 
     `may_write` says whether this one leads; `seen` is called whenever something was seen, `planned` with each plan.
-    `looks_on`: plans are also made while nothing may
-    be written, for people to look at.
+    `looks_on`: plans are also made while nothing may be written, for people to look at. `requests_in` is the namespace
+    of EvictionRequests, where no tenant may write; without it there are none.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class Loop:
         seen: Callable[[], None] = lambda: None,
         planned: Callable[[Plan], None] = lambda _: None,
         looks_on: Callable[[], bool] = lambda: False,
+        requests_in: str = "",
     ) -> None:
+        self._requests_in = requests_in
         self._client, self._scheduler, self._clock = client, scheduler, clock or SystemClock()
         self._may_write, self._log, self._metrics, self._window_s = may_write, log, metrics, window_s
         self._seen, self._planned, self._looks_on = seen, planned, looks_on
@@ -100,8 +104,11 @@ class Loop:
         # Whether plans were made that nobody was told of; and what is asked before each cycle, with whether we lead.
         self._looked, self.begins = False, _begins
         spare = [kind.resource for kind in OPTIONAL_KINDS]
+        asked = [EVICTION_REQUEST.resource] if requests_in else []
         plurals = [kind.resource for kind in _KINDS]
-        self.sights = Sights(plurals, optional=_OPTIONAL, spare=spare, log=log, metrics=metrics, clock=self._clock)
+        self.sights = Sights(
+            plurals, optional=_OPTIONAL, spare=[*spare, *asked], log=log, metrics=metrics, clock=self._clock
+        )
         for resource in spare:
             scheduler.world.close(resource, f"muster has not listed {resource} yet")
         self.teller = Teller(
@@ -147,6 +154,8 @@ class Loop:
                 tasks.create_task(self._follow(kind))
             for kind in OPTIONAL_KINDS:
                 tasks.create_task(self._follow_optional(kind))
+            if self._requests_in:
+                tasks.create_task(self._follow(EVICTION_REQUEST, self._requests_in))
             tasks.create_task(self._cycles())
             tasks.create_task(self.teller.run())
             if asks_rights:
@@ -155,9 +164,9 @@ class Loop:
                 )
                 tasks.create_task(deleting.run())
 
-    async def _follow(self, kind: Kind) -> None:
+    async def _follow(self, kind: Kind, namespace: str = "") -> None:
         """One kind, from its list on."""
-        async with aclosing(watch(self._client, kind)) as changes:
+        async with aclosing(watch(self._client, kind, namespace)) as changes:
             async for change in changes:
                 self._take(kind, change)
 
@@ -275,7 +284,7 @@ class Loop:
         await self._read_doubtful()
         lap = self._metrics.stopwatch(self._clock.now_s) if self._metrics is not None else lambda _: None
         orders = self._plan(lap)
-        if orders is not None and orders.evictions:
+        if orders is not None and (orders.evictions or _grants(orders)):
             meant = {(order.pod, order.uid) for order in orders.evictions}
             scheduler.unsaid(orders)
             read = _concerned(orders)
@@ -284,12 +293,12 @@ class Loop:
             orders = self._plan(lap)
             if orders is not None and not are_known:
                 # Nobody goes; whoever needs nobody to go is placed all the same.
-                orders = orders._replace(evictions=())
+                orders = self._without_evictions(orders)
             elif orders is not None and (
                 {(order.pod, order.uid) for order in orders.evictions} - meant or _concerned(orders) - read
             ):
                 # Others would go now than those that were read, or for others: once more.
-                orders = orders._replace(evictions=())
+                orders = self._without_evictions(orders)
                 self._awake.set()
         if orders is None:
             return
@@ -305,6 +314,13 @@ class Loop:
         self.going = frozenset(order.pod for order in orders.evictions)
         if scheduler.plan is not None:
             self._planned(scheduler.plan)
+
+    def _without_evictions(self, orders: Orders) -> Orders:
+        """The orders that need no pod to go; nor is anybody asked to evict one."""
+        grants = _grants(orders)
+        for answer in grants:
+            self._scheduler.unanswered(answer.request)
+        return orders._replace(evictions=(), answers=tuple(one for one in orders.answers if one not in grants))
 
     async def _look(self) -> None:
         """Plans, and neither reads nor writes anything: what this one would do if it led."""
@@ -447,7 +463,13 @@ def _closed_by(kind: Kind, change: Any, *, is_listed: bool) -> str | None:
 def _concerned(orders: Orders) -> set[str]:
     """The namespaces of those who go, and of those they go for: what is reserved for these is not written again."""
     gangs = (order.beneficiary.partition("/") for order in orders.evictions if order.beneficiary is not None)
-    return {order.pod[0] for order in orders.evictions} | {namespace for namespace, _, _ in gangs}
+    named = {gang[0] for answer in _grants(orders) for gang in answer.gangs}
+    return {order.pod[0] for order in orders.evictions} | {namespace for namespace, _, _ in gangs} | named
+
+
+def _grants(orders: Orders) -> list[AnswerOrder]:
+    """The EvictionRequests that are granted: their authors evict at once."""
+    return [answer for answer in orders.answers if answer.status.phase == GRANTED]
 
 
 def _begins(*, leads: bool) -> None:

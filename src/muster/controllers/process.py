@@ -71,7 +71,10 @@ class Ended(NamedTuple):
 
 
 class Process:
-    """Everything that runs. `identity` tells processes apart in the Lease, `name` (short) in names of decisions."""
+    """Everything that runs. `identity` tells processes apart in the Lease, `name` (short) in names of decisions.
+
+    `requests_in` is the namespace of EvictionRequests.
+    """
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class Process:
         planned: Callable[[Plan], None] = lambda _: None,
         looks_on: Callable[[], bool] = lambda: False,
         compared: Callable[[str], None] = lambda _: None,
+        requests_in: str = "",
     ) -> None:
         self.identity, self.election = identity, election
         self._leading = Leading(election, log=log, metrics=metrics)
@@ -110,6 +114,7 @@ class Process:
             events=self._events,
             planned=planned,
             looks_on=looks_on,
+            requests_in=requests_in,
         )
         self._grouper = GrouperLoop(
             client,

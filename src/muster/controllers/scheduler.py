@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from muster.api.cluster import SUBGROUP_LABEL, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.evictionrequest import EvictionRequest
 from muster.api.kinds import decode
 from muster.api.model import Metadata, Model
 from muster.api.native import NativePodGroup
@@ -53,7 +54,7 @@ _MOST_GONE = 20_000
 WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget, Namespace)
 # Without these the scheduler works all the same: what needs them is held, or treated as if it forbade.
 OPTIONAL = (Namespace,)
-_NAMESPACED = (PodGroup, PodDisruptionBudget, PersistentVolumeClaim, NativePodGroup)
+_NAMESPACED = (PodGroup, PodDisruptionBudget, EvictionRequest, PersistentVolumeClaim, NativePodGroup)
 
 
 class Scheduler:
@@ -274,7 +275,11 @@ class Scheduler:
         self.decision = f"{self._identity}-{self._cycles}"
         found = orders_of(self.plan, self.world, self.flights.gangs(), self._told, self.decision, words)
         lap("orders")
-        return certain(found, self.plan, self.world, self.flights, self._promises)
+        orders = certain(found, self.plan, self.world, self.flights, self._promises)
+        for answer in found.answers:
+            if answer not in orders.answers:
+                self.unanswered(answer.request)
+        return orders
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""
@@ -284,6 +289,8 @@ class Scheduler:
             self.untold(signal.gang)
         for queue in found.queues:
             self.untold_queue(queue.queue)
+        for answer in found.answers:
+            self.unanswered(answer.request)
 
     def untold(self, gang: Key) -> None:
         """What the gang, or a pod of it, was to be told did not reach it: it is told in the next cycle."""
@@ -292,6 +299,10 @@ class Scheduler:
     def untold_queue(self, queue: str) -> None:
         """What the queue was to be told did not reach it: it is told in the next cycle."""
         self._told.queues.pop(queue, None)
+
+    def unanswered(self, request: Key) -> None:
+        """What the request was to be answered did not reach it: it is answered in the next cycle."""
+        self._told.answers.pop(request, None)
 
     def sent(self, orders: Iterable[BindOrder | EvictOrder], now_ns: int) -> None:
         """These are about to be written: from now on they count."""
@@ -416,6 +427,7 @@ class Scheduler:
             PriorityClass: world.priority_classes,
             PodDisruptionBudget: world.budgets,
             Namespace: world.namespaces,
+            EvictionRequest: world.requests,
         }
         return kept[struct]
 

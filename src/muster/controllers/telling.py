@@ -11,10 +11,11 @@ import msgspec
 from msgspec import structs
 
 from muster.api.cluster import PodCondition
-from muster.api.kinds import POD, POD_GROUP, QUEUE
+from muster.api.kinds import EVICTION_REQUEST, POD, POD_GROUP, QUEUE
 from muster.controllers.scheduler import Scheduler
 from muster.decisions.notes import Note
 from muster.decisions.orders import (
+    AnswerOrder,
     NominateOrder,
     Orders,
     QueueOrder,
@@ -49,7 +50,7 @@ _MOST_FORGOTTEN = 1000
 # The rest of what is known of such a gang stays; of these, what is not there goes.
 _SAID_OF_INVALID = ("phase", "reason", "conditions", "decision", "ready", "podsSummary", "resourcesStatus")
 
-Order = StatusOrder | NominateOrder | RoomOrder | SignalOrder | QueueOrder
+Order = StatusOrder | NominateOrder | RoomOrder | SignalOrder | QueueOrder | AnswerOrder
 What = tuple[str, Key]
 # Words about room that is reserved.
 _RESERVES = ("nomination", "room")
@@ -247,6 +248,8 @@ class Teller:
     def _forget(self, order: Order) -> None:
         if isinstance(order, QueueOrder):
             self._scheduler.untold_queue(order.queue)
+        elif isinstance(order, AnswerOrder):
+            self._scheduler.unanswered(order.request)
         elif not isinstance(order, NominateOrder):
             self._scheduler.untold(order.gang)
 
@@ -270,6 +273,8 @@ class Teller:
                 self._see(await client.patched(POD, *order.pod, body, subresource="status"))
             case SignalOrder():
                 await self._signal(order, told.decision)
+            case AnswerOrder():
+                await self._answer(order, told.decision)
             case RoomOrder():
                 said: dict[str, Any] = {"kept": msgspec.to_builtins(order.kept) or None}
                 if order.kept:
@@ -322,6 +327,14 @@ class Teller:
             decision=decision,
         )
 
+    async def _answer(self, order: AnswerOrder, decision: str) -> None:
+        """The answer to an EvictionRequest. It counts from now on, seen or not."""
+        body = {"metadata": {"uid": order.uid}, "status": msgspec.to_builtins(order.status)}
+        self._see(await self._client.patched(EVICTION_REQUEST, *order.request, body, subresource="status"))
+        status, named = order.status, "/".join(order.request)
+        said = {"phase": status.phase, "reason": status.reason, "says": status.message}
+        self._log.info("an EvictionRequest was answered", request=named, **said, decision=decision)
+
     async def _signal(self, order: SignalOrder, decision: str) -> None:
         signal = order.signal
         moment = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -367,6 +380,8 @@ def _named(orders: Orders) -> Iterator[tuple[What, Order]]:
         yield ("condition", signal.signal.pod), signal
     for queue in orders.queues:
         yield ("queue", ("", queue.queue)), queue
+    for answer in orders.answers:
+        yield ("request", answer.request), answer
 
 
 def _whole_status(uid: str, status: dict[str, Any]) -> list[dict[str, Any]]:

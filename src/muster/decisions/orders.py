@@ -13,8 +13,10 @@ import msgspec
 from msgspec import structs
 
 from muster.api.admitted import Mark
+from muster.api.evictionrequest import EvictionRequestStatus
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, KeptRoom, PodGroupStatus
 from muster.api.queue import QueueStatus
+from muster.decisions.clearances import status_of as answer_status
 from muster.decisions.losses import over_budgets
 from muster.decisions.notes import Note, note_of
 from muster.decisions.plan import Bind, Evict, Nominate, decide
@@ -108,6 +110,17 @@ class RoomOrder(NamedTuple):
     drops: str = ""
 
 
+class AnswerOrder(NamedTuple):
+    """What the status of an EvictionRequest says from now on. `gangs` are those whose pods are to leave and for which
+    room is reserved, when it is granted.
+    """
+
+    request: Key
+    uid: str
+    status: EvictionRequestStatus
+    gangs: frozenset[Key] = frozenset()
+
+
 class Orders(NamedTuple):
     """All writes that follow from one plan, and the name under which logs, events and statuses speak of it."""
 
@@ -119,6 +132,7 @@ class Orders(NamedTuple):
     signals: tuple[SignalOrder, ...] = ()
     queues: tuple[QueueOrder, ...] = ()
     decision: str = ""
+    answers: tuple[AnswerOrder, ...] = ()
 
 
 def parts_of(evictions: Iterable[EvictOrder]) -> list[list[EvictOrder]]:
@@ -148,6 +162,8 @@ class Memory:
     queues: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     # The status that was ordered for a gang, and the one that stood there, the names of decisions aside.
     statuses: dict[Key, tuple[str, PodGroupStatus, PodGroupStatus]] = field(default_factory=dict)
+    # By request: its uid and what it was answered.
+    answers: dict[Key, tuple[str, str]] = field(default_factory=dict)
 
     def keep(self, world: World) -> None:
         """Forgets who is gone."""
@@ -156,6 +172,8 @@ class Memory:
                 del known[gang]
         for queue in self.queues.keys() - world.queues.keys():
             del self.queues[queue]
+        for request in self.answers.keys() - world.requests.keys():
+            del self.answers[request]
 
     def untold(self, gang: Key) -> None:
         """Something that was ordered for a gang, or for a pod of it, did not reach it."""
@@ -196,6 +214,7 @@ def orders_of(
         ),
         tuple(_queues(plan, world, memory.queues)),
         decision,
+        tuple(_answers(plan, world, memory.answers)),
     )
 
 
@@ -327,6 +346,15 @@ def _queues(plan: Plan, world: World, told: MutableMapping[str, tuple[Any, ...]]
         status = queue_status_of(plan, name, queue.status, queue.metadata.generation or None)
         if status != queue.status:
             yield QueueOrder(name, queue.metadata.uid, status)
+
+
+def _answers(plan: Plan, world: World, told: MutableMapping[Key, tuple[str, str]]) -> Iterator[AnswerOrder]:
+    """What EvictionRequests are answered, each once."""
+    for one in plan.answers:
+        if told.get(one.name) != (one.uid, one.phase):
+            told[one.name] = one.uid, one.phase
+            status = answer_status(one, plan, world.requests[one.name].status)
+            yield AnswerOrder(one.name, one.uid, status, frozenset(plan.snapshot.gangs[at].key for at in one.gangs))
 
 
 def _rooms(plan: Plan, moving: Collection[Key], world: World) -> Iterator[RoomOrder]:

@@ -287,6 +287,9 @@ def _waiting_for_pods(about: _About) -> list[str]:
 
 
 def _waiting_for_room(about: _About) -> list[str]:
+    if about.reason.detail == Action.REQUEST:
+        what = f"{about.who} waits for pods to be evicted that an EvictionRequest names"
+        return [what, "their room is reserved for it", "kubectl get evictionrequests -A shows until when"]
     if about.reason.detail:
         what = f"{about.who} {WAITS_FOR_PROMISED}"
         return [

@@ -77,6 +77,9 @@ class Books:
         self._decided: list[Callable[[Checker], list[str]]] = []
         # Pods that go in this cycle, by gang.
         self.gone: dict[int, set[Spot]] = {}
+        # Gangs with room of pods that an EvictionRequest names, and the gangs of these pods.
+        self.cleared: set[int] = set()
+        self._asked_to_go: set[int] = set()
 
     def _admits(self, number: int, shape: int) -> bool:
         """Whoever was moved and has not come back still counts in its queue, as long as that has place for it."""
@@ -155,6 +158,7 @@ class Books:
         self.evictor.take((), self.evictions)
         for number in {*self.gone, *(placement.gang for placement in placed)}:
             self.evictor.spare(number)
+        self._spare_those_asked()
 
     def _charge_again(self, placements: Sequence[Placement]) -> None:
         by_gang: dict[int, list[Placement]] = {}
@@ -265,6 +269,39 @@ class Books:
             self.at_once.ledger.take(kept)
         return found
 
+    def clear(self, state: State, victims: Sequence[Eviction], ask: Ask, *, certain: bool = True) -> Attempt:
+        """The gang is nominated to room of pods that an EvictionRequest names.
+
+        Until these pods go they hold their room and count in their queues, and no other gang takes them.
+        """
+        if any((one.leaf, one.pod) in self.gone.get(one.gang, ()) for one in victims):
+            # They go for another gang in this cycle.
+            return Attempt(None)
+        soon = self.open_soon()
+        leaving = list(self._places_of(victims))
+        for taking in leaving:
+            soon.ledger.give_back(taking)
+        soon.refuted.clear()
+        mark = soon.ledger.mark()
+        off = self._discharge(victims)
+        attempt = ask(Engine(self._snapshot, soon.ledger, self._strategy))
+        judge = partial(_clearing, gang=state.number, victims=victims)
+        found = self._commit(state, attempt, soon, mark, nominated=True, certain=certain, judge=judge)
+        for row, cost, firm in off:
+            self.accounts.charge(row, cost, firm)
+        for taking in leaving:
+            soon.ledger.give_back(taking, -1)
+        if found.takings is not None:
+            self.cleared.add(state.number)
+            self._asked_to_go.update(one.gang for one in victims)
+            self._spare_those_asked()
+            state.reasons[-1] = state.reasons[-1]._replace(detail=Action.REQUEST)
+        return found
+
+    def _spare_those_asked(self) -> None:
+        for number in self._asked_to_go:
+            self.evictor.spare(number)
+
     def serve(self, served: Sequence[Served], shape: int) -> bool:
         """Gangs of one pod each are nominated in place of others; all of them, or when something is wrong none."""
         evictions = [one for each in served for one in each.evictions]
@@ -344,6 +381,7 @@ class Books:
         nominated: bool,
         certain: bool = True,
         evictions: Sequence[Eviction] = (),
+        judge: Judge | None = None,
     ) -> Attempt:
         """The decision stands when the checker finds nothing wrong with it; otherwise it never was.
 
@@ -352,7 +390,7 @@ class Books:
         if attempt.takings is None:
             return attempt
         placements = _placements(state, attempt, nominated=nominated)
-        faults = self._decide(partial(Checker.faults, gang=state.number), placements, evictions)
+        faults = self._decide(judge or partial(Checker.faults, gang=state.number), placements, evictions)
         if faults:
             engine.ledger.rewind(mark)
             if certain:
@@ -447,6 +485,17 @@ def _matched(pods: range, nodes: list[int], nominated: tuple[int, ...]) -> tuple
         else:
             found.append(NONE)
     return tuple(node if node != NONE else left.pop(0) for node in found)
+
+
+def _clearing(
+    checker: Checker,
+    placements: Sequence[Placement],
+    evictions: Sequence[Eviction],
+    *,
+    gang: int,
+    victims: Sequence[Eviction],
+) -> list[str]:
+    return checker.faults_of_clearing(gang, placements, victims)
 
 
 def _stale(checker: Checker, placements: Sequence[Placement], evictions: Sequence[Eviction]) -> list[str]:

@@ -1,6 +1,6 @@
 """One scheduling cycle, readable top to bottom: who is tried, in which order, and what becomes of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,6 +11,7 @@ from muster.plan.allotment import Allotment
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.books import Ask, Books, State
 from muster.plan.budget import Budget
+from muster.plan.clearing import answer_late, evictions_of, grant, opened
 from muster.plan.evictor import Wanted
 from muster.plan.joining import with_joined
 from muster.plan.layout import BINPACK
@@ -21,6 +22,7 @@ from muster.plan.order import Line, Turn, turns_of
 from muster.plan.outcome import (
     ACTIONS,
     Action,
+    Answer,
     Code,
     Eviction,
     Outcome,
@@ -74,6 +76,9 @@ class _Cycle:
         self._allotment = Allotment(policy.steps_per_gang, policy.steps_per_cycle, self._memory.owed, snapshot.now_ns)
         self._line = Line((), self._books.accounts)
         self._lone = Lone(snapshot, self._books, policy.strategy)
+        self._opened = opened(snapshot)
+        # Beneficiaries of requests for which it is proved that they do not fit when the victims are gone.
+        self._in_vain: set[int] = set()
         # Clocks of what is below its minimum, and joined rows that lack pods without one.
         self._clocks: dict[int, list[Clock]] = {}
         self._lost: dict[int, list[int]] = {}
@@ -85,7 +90,8 @@ class _Cycle:
         if not self._policy.actions - {Action.STALE}:
             return
         books = self._books
-        self._line = Line(turns_of(self._snapshot, surplus=self._policy.surplus), books.accounts)
+        turns = turns_of(self._snapshot, surplus=self._policy.surplus, apart=self._opened.tried)
+        self._line = Line(turns, books.accounts)
         while (turn := self._line.pop()) is not None:
             self._guarded(turn.gang, partial(self._take, turn), surplus=turn.surplus)
             for number in sorted(self._lone.open - self._lone.placed - self._lone.nominated):
@@ -150,7 +156,7 @@ class _Cycle:
             said = Remembered(gang, attempt.proof, attempts, self._snapshot.now_ns)
         if attempt.takings is None:
             state.ruled_out = attempt.ruled_out
-            if self._displace(state, attempt, 0, surplus=False) is None:
+            if not self._clear(state) and self._displace(state, attempt, 0, surplus=False) is None:
                 is_new = said is not known and said.proof is not None
                 if is_new and self._books.reserved.anything_promised:
                     self._fails_beside_promises(state, said)
@@ -177,13 +183,37 @@ class _Cycle:
         reason = reason_of(said.proof, 0)._replace(code=Code.WAITING_FOR_ROOM, detail=whom)
         state.verdict, state.reasons = Verdict.HELD, [*state.reasons, reason]
 
+    def _clear(self, state: State) -> bool:
+        """Room of pods that an EvictionRequest names for the gang, if that is enough."""
+        clearance = self._opened.tried.get(state.number)
+        if clearance is None or Action.ALLOCATE not in self._policy.actions:
+            return False
+        budget = self._allotment.budget(state.gang, self._policy.steps_per_gang)
+        ask = partial(Engine.minimum, progress=state.progress, row=0, budget=budget)
+        attempt = self._books.clear(state, evictions_of(clearance), ask)
+        self._pay(state, budget, self._policy.steps_per_gang)
+        if attempt.takings is None and attempt.proof is not None:
+            self._in_vain.add(state.number)
+        return attempt.takings is not None
+
     def _nominated_before(self, state: State) -> Attempt | None:
         """Gives the gang's reserved room back; and if it can still be used as it was meant to be, uses it."""
         progress = state.progress
         reserved = whole_again(progress, self._books.release(state.number))
         if not reserved or Action.ALLOCATE not in self._policy.actions:
             return None
-        return self._books.renew(state, reserved) if progress.refusal(counts_of(reserved)) is None else None
+        found = self._books.renew(state, reserved) if progress.refusal(counts_of(reserved)) is None else None
+        clearance = self._opened.tried.get(state.number)
+        if found is not None or clearance is None:
+            return found
+
+        def take(engine: Engine) -> Attempt:
+            for _, taking in reserved:
+                engine.ledger.take(taking)
+            return Attempt(tuple(reserved))
+
+        found = self._books.clear(state, evictions_of(clearance), take, certain=False)
+        return found if found.takings is not None else None
 
     def _try_surplus(self, state: State) -> bool:
         """Missing children, then extra pods, each by itself; one that does not fit never blocks another.
@@ -475,7 +505,35 @@ class _Cycle:
             tried[number] = self._after_loss(number, tried[number], lost.get(number, ()))
         outcomes = Outcomes(len(snapshot.gangs), tried, untried)
         queues = books.accounts.outcomes() if snapshot.queues.written else ()
-        return Plan(snapshot, outcomes, tuple(books.placements), tuple(books.evictions), queues, books.kept())
+        placements, evictions = tuple(books.placements), tuple(books.evictions)
+        return Plan(snapshot, outcomes, placements, evictions, queues, books.kept(), tuple(self._answers()))
+
+    def _answers(self) -> Iterator[Answer]:
+        """What is said to EvictionRequests. One is granted in the cycle after the one that reserves the room: when the
+        nominations stand in the status of the beneficiary's pods, where the next leader finds them, too.
+        """
+        yield from self._opened.answers
+        for number, clearance in self._opened.tried.items():
+            state = self._books.states.get(number)
+            if number in self._books.cleared:
+                if not clearance.granted and self._stands(number):
+                    yield grant(clearance, self._snapshot)
+            elif state is not None and Action.ALLOCATE in self._policy.actions:
+                # Room that is reserved for another request may be free again soon.
+                in_vain = number in self._in_vain and not self._books.cleared
+                found = answer_late(clearance, state.verdict, state.reasons, in_vain=in_vain)
+                if found is not None:
+                    yield found
+
+    def _stands(self, number: int) -> bool:
+        """Whether the room that the gang is nominated to is the room that its pods' status names."""
+        waiting = self._snapshot.gangs[number].waiting
+        mine = [one for one in self._books.placements if one.gang == number]
+        return all(
+            waiting[one.batch].nominated[pod] == node
+            for one in mine
+            for pod, node in zip(one.pods, one.nodes, strict=True)
+        )
 
     def _after_loss(self, number: int, tried: Outcome | None, evictions: Sequence[Eviction]) -> Outcome:
         """A gang that lost pods, or waits with less than it needs: what is left of it, and since when."""

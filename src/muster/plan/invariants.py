@@ -54,6 +54,29 @@ class Checker:
             self._free_up(evictions, sign)
             self._charged.leave([one for one in evictions if one.to == NONE], sign)
 
+    def faults_of_clearing(self, gang: int, placements: Sequence[Placement], victims: Sequence[Eviction]) -> list[str]:
+        """The same for room of pods that an EvictionRequest names: they hold it, and count in their queues, until they
+        go. Nothing else may be decided that needs them to go.
+        """
+        wrong = [*self._leaving.faults(victims), *self._requested(gang, victims)]
+        if not all(placement.nominated for placement in placements):
+            wrong.append("a pod is bound where others are still to leave")
+        if wrong:
+            return wrong
+        self._leave(victims, 1)
+        wrong = self._faults(gang, placements, ())
+        self._leave(victims, -1)
+        return wrong
+
+    def _requested(self, gang: int, victims: Sequence[Eviction]) -> list[str]:
+        """Whether an open request names exactly these pods, for this gang."""
+        spots = sorted((one.gang, one.leaf, one.pod) for one in victims)
+        for one in self._snapshot.clearances:
+            mine = one.gang == gang and not one.problem and self._snapshot.now_ns < one.until_ns
+            if mine and spots == sorted(one.victims) and gang not in {number for number, _, _ in spots}:
+                return []
+        return ["pods are to go that nobody asked to go for it"]
+
     def faults_of_stale(self, evictions: Sequence[Eviction]) -> list[str]:
         """The same for pods that go for nobody, because what they belong to is below its minimum."""
         after = {one.gang: self._present(one.gang) for one in evictions}

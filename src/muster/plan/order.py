@@ -4,7 +4,7 @@ surplus, age and name. One pass, in which the shares move as gangs are placed.
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from muster.api.tree import NONE
@@ -33,14 +33,15 @@ class Turn(NamedTuple):
         return self.lone_shape != NONE and (self.before, self.lone_shape) == (other.before, other.lone_shape)
 
 
-def turns_of(snapshot: Snapshot, *, surplus: bool) -> Iterable[tuple[Gang, Turn]]:
-    """Every turn of every gang that has something to try."""
+def turns_of(snapshot: Snapshot, *, surplus: bool, apart: Collection[int] = ()) -> Iterable[tuple[Gang, Turn]]:
+    """Every turn of every gang that has something to try. Those `apart` are never taken together with others."""
     for number in snapshot.waiting:
         gang = snapshot.gangs[number]
         if gang.held or not gang.ready[0]:
             continue
         if not gang.satisfied[0]:
-            yield gang, Turn(-gang.priority, False, gang.order, number, gang.lone_shape)
+            shape = gang.lone_shape if number not in apart else NONE
+            yield gang, Turn(-gang.priority, False, gang.order, number, shape)
         if surplus and gang.may_have_surplus:
             yield gang, Turn(-gang.priority, True, gang.order, number, NONE)
 

@@ -114,6 +114,8 @@ class Action:
     RECLAIM = "reclaim"
     PREEMPT = "preempt"
     STALE = "stale"
+    # Pods that an EvictionRequest names: their author evicts them. Never one of the actions of a cycle.
+    REQUEST = "request"
 
 
 ACTIONS = (Action.ALLOCATE, Action.CONSOLIDATE, Action.RECLAIM, Action.PREEMPT, Action.STALE)
@@ -170,6 +172,23 @@ class Eviction(NamedTuple):
     exact: bool = False
     ground: Ground | None = None
     passed: tuple[int, ...] = ()
+
+
+class Answer(NamedTuple):
+    """What the scheduler says to an EvictionRequest: its phase from now on, and why.
+
+    `gang` is what `why` is about: the beneficiary, or the gang of a victim. `gangs` are all whose pods are concerned
+    when room is reserved, until `until_ns`.
+    """
+
+    name: tuple[str, str]
+    uid: str
+    phase: str
+    why: str
+    gang: int = NONE
+    detail: str = ""
+    until_ns: int = 0
+    gangs: frozenset[int] = frozenset()
 
 
 class QueueOutcome(NamedTuple):
@@ -249,6 +268,8 @@ class Plan:
     queues: tuple[QueueOutcome, ...] = ()
     # Per gang that has any: the room that stays kept for its moved pods.
     kept: Mapping[int, tuple[Kept, ...]] = field(default_factory=dict)
+    # What is said to EvictionRequests.
+    answers: tuple[Answer, ...] = ()
 
     def of(self, key: tuple[str, str]) -> tuple[Gang, Outcome]:
         """One gang and what came of it. Raises KeyError."""

@@ -389,6 +389,24 @@ class Gang:
         return tuple(minimum_pods(self.tree))
 
 
+class Clearance(NamedTuple):
+    """An open EvictionRequest: placed pods that are to leave for a gang, carried out by its author.
+
+    `victims` are the pods that are still placed, as (gang, leaf, place in the leaf). `problem` is a reason code when
+    the request can't be granted whatever the room is, with what it is about as `detail`. `until_ns` is when the
+    reservation ends or, without one, when the request is no longer considered.
+    """
+
+    name: Key
+    uid: str
+    gang: int
+    victims: tuple[tuple[int, int, int], ...]
+    until_ns: int
+    granted: bool = False
+    problem: str = ""
+    detail: str = ""
+
+
 class PlacedPods(NamedTuple):
     """All placed pods of all gangs, side by side: gang, leaf, place in the leaf, node and shape of each."""
 
@@ -435,6 +453,8 @@ class Snapshot:
     may_delete: bool = True
     # Placed pods that no gang counts, and only their queues do.
     strays: tuple["Stray", ...] = ()
+    # Granted ones first, then the oldest.
+    clearances: tuple[Clearance, ...] = ()
     # Per shape that asks for any: the amounts of resources that no node offers, in base units.
     unoffered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     # Per waiting shape whose claims leave only some nodes to it: one of these claims and its nodes, in words.

@@ -1,5 +1,6 @@
 """Objects become arrays. What did not change since the last build is taken over: gangs, masks, domains, shapes."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from muster.snapshot.apart import FREE, Apart
 from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot, Stray
 from muster.snapshot.asked import Asked
 from muster.snapshot.claims import Tie, Ties
+from muster.snapshot.clearances import clearances_of
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import UNSUPPORTED, Checked, Known, Surroundings, gang_of
 from muster.snapshot.guards import Guards
@@ -377,7 +379,14 @@ class Builder:
             budgets=self._guards.names,
             may_delete=self._world.may_delete,
             strays=strays,
+            clearances=clearances_of(self._world, gangs, self._number_of),
         )
+
+    def _number_of(self, key: Key) -> int:
+        """A gang by its place in the snapshot; NONE when it is not there."""
+        keys = self._keys or []
+        at = bisect_left(keys, key)
+        return at if at < len(keys) and keys[at] == key else NONE
 
     def _capacity_now(self) -> tuple[int, ...]:
         """What ready nodes have, less what pods hold there that belong to no gang, per charge."""

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from muster.api.admitted import Mark, mark_of
 from muster.api.cluster import POD_GROUP_ANNOTATION, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.evictionrequest import EvictionRequest
 from muster.api.model import Metadata
 from muster.api.podgroup import KEPT_ROOM_ANNOTATION, PodGroup, SubGroupStatus
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
@@ -124,6 +125,7 @@ class World:
         self.namespace_changes = 0
         # Kinds of which objects may not be read, and why.
         self.hidden: dict[type, str] = {}
+        self.requests: dict[Key, EvictionRequest] = {}
         self.room, self.carriers = Room(), Carriers()
         # What pods refer to: claims, PodGroups of Kubernetes, classes of devices.
         self.referred = Referred()
@@ -171,6 +173,7 @@ class World:
         names = ("nodes", "pods", "groups", "topologies", "queues", "invalid_queues", "priority_classes")
         for name in (*names, "namespaces", "hidden", "promised"):
             setattr(other, name, dict(getattr(self, name)))
+        other.requests = dict(self.requests)
         other.budgets, other.invalid, other.resting = dict(self.budgets), dict(self.invalid), dict(self.resting)
         other._parted = dict(self._parted)
         other.recorded, other.keeping, other.nominated = dict(self.recorded), set(self.keeping), set(self.nominated)
@@ -202,6 +205,8 @@ class World:
             self._apply_namespace(found, deleted)
         elif isinstance(found, Queue):
             self._apply_queue(found, deleted, error)
+        elif isinstance(found, EvictionRequest):
+            _keep(self.requests, key_of(found.metadata), found, deleted)
         elif isinstance(found, REFERRED):
             self.refer(found, deleted=deleted)
         else:

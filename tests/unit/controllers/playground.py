@@ -37,6 +37,7 @@ PLURALS = {
     "Topology": "topologies",
     "PriorityClass": "priorityclasses",
     "PodDisruptionBudget": "poddisruptionbudgets",
+    "EvictionRequest": "evictionrequests",
 }
 CLUSTER_WIDE = ("nodes", "queues", "topologies", "priorityclasses", "namespaces")
 FOR_EVER = 10**9
@@ -359,7 +360,7 @@ class Process:
     One that does not lead from the beginning catches up when it is to, as `muster run` does.
     """
 
-    def __init__(self, server: Server, leads: bool) -> None:
+    def __init__(self, server: Server, leads: bool, requests_in: str = "") -> None:
         self.leads = leads
         self.dead = False
         self._lease = Lease()
@@ -372,7 +373,12 @@ class Process:
         self.scheduler = Scheduler()
         log = Log(self.logged, human=False)
         self.loop = Loop(
-            self.client, self.scheduler, clock=self.clock, may_write=lambda: self.leads and leading.may_act(), log=log
+            self.client,
+            self.scheduler,
+            clock=self.clock,
+            may_write=lambda: self.leads and leading.may_act(),
+            log=log,
+            requests_in=requests_in,
         )
         comparer = Comparer(self.client, self.scheduler, woken=self.loop.wake)
         self._task = asyncio.get_running_loop().create_task(self.loop.run())
@@ -411,9 +417,9 @@ class Process:
 
 
 @asynccontextmanager
-async def running(server: Server, *, leads: bool = True) -> AsyncIterator[Process]:
+async def running(server: Server, *, leads: bool = True, requests_in: str = "") -> AsyncIterator[Process]:
     """A process that stays up until the block ends."""
-    process = Process(server, leads)
+    process = Process(server, leads, requests_in)
     try:
         yield process
         assert process.is_up or process.dead, process._task.exception()

@@ -6,11 +6,22 @@ first ones only, so that a large object with thousands of errors costs no more t
 from typing import Any, NamedTuple
 
 from muster.api.documents import EnoughError, Problems, refusal
-from muster.api.kinds import POD_GROUP, QUEUE, RESOURCE_INTERFACE, TOPOLOGY, Kind, Unknown, kind_of, read_object
+from muster.api.kinds import (
+    EVICTION_REQUEST,
+    POD_GROUP,
+    QUEUE,
+    RESOURCE_INTERFACE,
+    TOPOLOGY,
+    Kind,
+    Unknown,
+    kind_of,
+    read_object,
+)
 from muster.api.tree import Tree
 from muster.api.validation import podgroup
 from muster.api.validation.anykind import check_metadata, check_size
 from muster.api.validation.context import Context, Settings
+from muster.api.validation.evictionrequest import check_request
 from muster.api.validation.interface import check_interface
 from muster.api.validation.marks import check_marks
 from muster.api.validation.queue import check_delete, check_queue
@@ -86,6 +97,8 @@ def _check(document: Any, found: Any, kind: Kind, context: Context, old: Any, re
         check_topology(found, before, report)
     elif kind is QUEUE:
         check_queue(found, report, context)
+    elif kind is EVICTION_REQUEST:
+        check_request(found, before, report)
     elif kind is RESOURCE_INTERFACE:
         check_interface(found, report)
         if context.check_interface is not None:

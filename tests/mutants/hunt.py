@@ -29,6 +29,7 @@ _OF_DECISIONS = (
 _OF_PLAN = ("unit/plan", "scenarios", "property/test_plans.py", "property/test_evictions.py", "property/test_engine.py")
 TESTS_OF = {
     "api": ("unit/api", "property/test_tree.py", "property/test_quantity.py", "scenarios", "unit/cli"),
+    "cli": ("unit/cli",),
     "controllers": ("unit/controllers", "unit/cli/test_run.py"),
     "decisions": (*(f"unit/{name}.py" for name in _OF_DECISIONS), "scenarios", "unit/controllers", "unit/cli"),
     "grouping": ("unit/grouping", "grouping", "property/test_grouping.py", "unit/controllers/test_grouper_loop.py"),

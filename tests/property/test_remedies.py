@@ -156,6 +156,33 @@ def applied(documents: list[Document], remedy: Remedy, command: str, snapshot: S
     return changed
 
 
+def requested(documents: list[Document], remedy: Remedy, snapshot: Snapshot) -> list[Document]:
+    """The documents after an EvictionRequest for the remedy was carried out: the room is reserved, the victims are
+    gone, and their owners have created them again.
+    """
+    documents = copy.deepcopy(documents)
+    for one in documents:
+        one["metadata"].setdefault("uid", f"uid-of-{one['metadata']['name']}")
+    gone = victims_of(remedy, snapshot)
+    spec = {
+        "beneficiary": {"namespace": GANG[0], "name": GANG[1], "uid": f"uid-of-{GANG[1]}"},
+        "victims": [{"namespace": "default", "name": name, "uid": f"uid-of-{name}"} for name in sorted(gone)],
+    }
+    metadata = {"name": "r", "namespace": "muster-system", "uid": "r", "creationTimestamp": "1970-01-01T00:00:00Z"}
+    asks = {"apiVersion": "muster.dev/v1alpha1", "kind": "EvictionRequest", "metadata": metadata, "spec": spec}
+    first = ask([*documents, asks]).plan
+    assert first.answers == ()
+    second = ask([*after(documents, first), asks]).plan
+    assert [one.phase for one in second.answers] == ["Granted"]
+    left = after(documents, second)
+    for one in left:
+        if one["metadata"]["name"] in gone:
+            one["metadata"] |= {"name": f"{one['metadata']['name']}-again", "uid": "new"}
+            del one["spec"]["nodeName"]
+            one["status"] = {}
+    return left
+
+
 def missing_of(asked: Asked) -> str:
     """The tree node that remedies are about: the root, or the first optional child that waits with all its pods."""
     gang, outcome = asked.plan.of(GANG)
@@ -200,7 +227,10 @@ def test_every_remedy_is_true(documents):
     assert kinds == sorted(set(kinds), key=GENTLE.index)
     assert len(kinds) <= 3
     for remedy, command in zip(found, commands, strict=True):
-        assert has_it(applied(documents, remedy, command, snapshot), name), remedy
+        if remedy.kind == EVICT:
+            survives(requested(documents, remedy, snapshot))
+        else:
+            assert has_it(applied(documents, remedy, command, snapshot), name), remedy
         if remedy.kind == EVICT:
             harmless(documents, remedy, asked)
         if remedy.kind == FREE:
@@ -208,6 +238,16 @@ def test_every_remedy_is_true(documents):
                 placed_of(asked)
             )
         assert_minimal(documents, remedy, name, asked)
+
+
+def survives(documents: list[Document]) -> None:
+    """The gang gets the room that is reserved for it, and keeps it while the pods that are gone come back."""
+    for _ in range(3):
+        asked = ask(documents)
+        assert asked.outcome.satisfied
+        number = next(at for at, gang in enumerate(asked.plan.snapshot.gangs) if gang.key == GANG)
+        assert all(one.gang != number for one in asked.plan.evictions)
+        documents = after(documents, asked.plan)
 
 
 def placed_of(asked: Asked) -> list[str]:

@@ -141,19 +141,19 @@ X = next(at for at, one in enumerate(HELPED.snapshot.gangs) if one.key[1] == "x"
         pytest.param(
             Remedy(EVICT, victims=(Victim(X, 0, 1),)),
             "evict surplus of default/x (x-1)",
-            "kubectl delete pod -n default x-1",
+            "muster evict --for default/g --dry-run=none",
             id="evict",
         ),
         pytest.param(
             Remedy(FREE, (0,)),
             "clear n1 of other pods: default/x (2 pods)",
-            "kubectl get pods -A -o wide --field-selector spec.nodeName=n1",
+            "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data && kubectl uncordon n1",
             id="free a node",
         ),
         pytest.param(
-            Remedy(FREE, (0, 1)),
+            Remedy(FREE, (0, 1), forced=True),
             "clear n1, n2 of other pods: default/x (2 pods)",
-            "for node in n1 n2; do kubectl get pods -A -o wide --field-selector spec.nodeName=$node; done",
+            "kubectl drain n1 n2 --ignore-daemonsets --delete-emptydir-data --force && kubectl uncordon n1 n2",
             id="free nodes",
         ),
         pytest.param(

@@ -13,7 +13,7 @@ from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD_GROUP, Kind, Unknown, kind_of
 from muster.api.validation import ERROR
 from muster.cli.cluster import CLUSTER, Loaded, come_too, run_before, run_cycle
-from muster.cli.explain import document_with, explained, leaving_in
+from muster.cli.explain import document_with, explained, for_cluster, leaving_in
 from muster.cli.files import Source, objects_in
 from muster.cli.judging import Checked, plural
 from muster.cli.making import can_have_pods
@@ -29,6 +29,7 @@ from muster.serve.views.frame import gangs_of
 from muster.serve.views.gangs import Document
 from muster.serve.views.scene import Scene, scene_of
 from muster.snapshot.arrays import Key
+from muster.snapshot.draining import EVERYTHING_GOES, draining_of
 from muster.snapshot.world import DEFAULT_NAMESPACE, World
 
 _NAME = "the manifest"
@@ -70,10 +71,12 @@ class Asking:
         group = self._world.groups.get(key) if now else None
         decision = group.status.decision if group is not None else ""
         leaving = leaving_in(self._world) if now else []
+        draining = draining_of(self._world) if now else EVERYTHING_GOES
         command = self._replays or " ".join(filter(None, ("muster explain", shlex.quote(gang), self._flags)))
 
         def work() -> Document:
-            found = explained(key, scene.plan, self._config, leaving, sent=bool(scene.decision))
+            found = explained(key, scene.plan, self._config, leaving, draining, sent=bool(scene.decision))
+            found = for_cluster(found, self._flags)
             return {**document_with(found, scene.plan, decision), "command": command}
 
         return work
@@ -98,7 +101,7 @@ class Asking:
     def _answer(self, loaded: Loaded, now_ns: int) -> Document:
         made, before = run_cycle(loaded, now_ns), run_before(loaded, now_ns)
         assert before is not None
-        added = sorted(loaded.added & {gang.key for gang in made.snapshot.gangs})
+        added, draining = sorted(loaded.added & {gang.key for gang in made.snapshot.gangs}), draining_of(loaded.world)
         gangs = gangs_of(scene_of(made, loaded.world), added)
         changes = list(others(before, made, loaded.added))
         more = len(changes) - _MOST_OTHERS
@@ -112,7 +115,7 @@ class Asking:
                 *([f"and {plural(more, 'more gang')}"] if more > 0 else []),
             ],
             "explanations": {
-                "/".join(key): document_with(explained(key, made, self._config), made, "")
+                "/".join(key): document_with(explained(key, made, self._config, (), draining), made, "")
                 for key in added[:_MOST_EXPLAINED]
             },
             "notes": [*_notes(loaded, added)],

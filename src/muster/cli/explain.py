@@ -26,6 +26,7 @@ from muster.plan.outcome import Code, Plan, Verdict
 from muster.plan.raises import raises
 from muster.plan.remedies import remedies
 from muster.snapshot.arrays import Snapshot
+from muster.snapshot.draining import EVERYTHING_GOES, Draining, draining_of
 from muster.snapshot.queues import CHARGES
 from muster.snapshot.world import Key, State, World
 
@@ -76,6 +77,7 @@ def explain(
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(add=add), strict=not lenient, server=server)
     found, made = look_at(name, loaded, moment_of(now), namespace)
+    found = for_cluster(found, server.flags)
     status = loaded.world.groups[found.gang.key].status
     if form in (JSON, YAML):
         say_data(document_with(found, made, status.decision), form)
@@ -96,6 +98,15 @@ def explain(
     ctx.exit(0 if found.outcome.verdict is Verdict.PLACED else 1)
 
 
+def for_cluster(found: Explanation, flags: str) -> Explanation:
+    """The explanation, with our own commands for the cluster that `flags` name."""
+    named = (one.command.startswith("muster ") and flags.startswith("--") for one in found.helps)
+    helps = zip(found.helps, named, strict=True)
+    return found._replace(
+        helps=tuple(one._replace(command=f"{one.command} {flags}") if ours else one for one, ours in helps)
+    )
+
+
 def document_with(found: Explanation, made: Plan, decision: str) -> dict[str, Any]:
     """The explanation as data, with the name of the decision that the gang was told last, if it was told any."""
     return {**document_of(found, made.snapshot), **({"decision": decision} if decision else {})}
@@ -108,17 +119,24 @@ def look_at(name: str, loaded: Loaded, now_ns: int, namespace: str = "") -> tupl
     home = namespace or loaded.home
     key = gang_meant(name, loaded.world, loaded.place, home, only_home=bool(namespace))
     made = run_cycle(loaded, now_ns)
-    return explained(key, made, loaded.config, leaving_in(loaded.world)), made
+    world = loaded.world
+    return explained(key, made, loaded.config, leaving_in(world), draining_of(world)), made
 
 
 def explained(
-    key: Key, made: Plan, config: Config, leaving: Sequence[Leaving] = (), *, sent: bool = False
+    key: Key,
+    made: Plan,
+    config: Config,
+    leaving: Sequence[Leaving] = (),
+    draining: Draining = EVERYTHING_GOES,
+    *,
+    sent: bool = False,
 ) -> Explanation:
     """All that there is to say about a gang of a cycle, with changes that were tried. `sent`: somebody acts on it."""
     number = next(at for at, gang in enumerate(made.snapshot.gangs) if gang.key == key)
     policy = policy_of(config)
     units = tuple(BASE_UNITS[charge] for charge in CHARGES)
-    tried = remedies(made, number, policy), raises(made, number, policy, units)
+    tried = remedies(made, number, policy, draining=draining), raises(made, number, policy, units)
     return put_together(made, number, tried[0], leaving, tried[1], sent=sent)
 
 

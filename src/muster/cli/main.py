@@ -24,6 +24,10 @@ _COMMANDS = {
         "run one scheduling cycle, written nowhere: what goes where, and why the rest waits",
     ),
     "explain": ("muster.cli.explain:explain", "say why a gang waits, where it comes nearest, and what would help"),
+    "evict": (
+        "muster.cli.evict:evict",
+        "make room for a waiting gang in place of surplus of others, so that it keeps it",
+    ),
     "snapshot": ("muster.cli.replay:snapshot", "put a cluster into one file, without what is nobody's business"),
     "replay": ("muster.cli.replay:replay", "run the cycle of a snapshot file again, bit for bit"),
     "simulate": (

@@ -6,13 +6,12 @@ from typing import Any
 from muster.api.kinds import OUR_KINDS
 from muster.grouping.built_in import built_in_interfaces
 from muster.grouping.trouble import AGGREGATE_LABEL
-from muster.kube.rights import DELETING, PAGE, READ, RIGHTS, WEBHOOK, WORKLOADS, Right
+from muster.kube.rights import DELETING, OPERATOR, PAGE, READ, RIGHTS, WEBHOOK, WORKLOADS, Right
 
 Document = dict[str, Any]
 
 SERVICE_ACCOUNT = "muster"
 WEBHOOK_NAME = "muster"
-OPERATOR = "muster-operator"
 
 ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"

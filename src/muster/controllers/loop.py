@@ -88,27 +88,22 @@ class Loop:
         looks_on: Callable[[], bool] = lambda: False,
         requests_in: str = "",
     ) -> None:
-        self._requests_in = requests_in
         self._client, self._scheduler, self._clock = client, scheduler, clock or SystemClock()
         self._may_write, self._log, self._metrics, self._window_s = may_write, log, metrics, window_s
-        self._seen, self._planned, self._looks_on = seen, planned, looks_on
+        self._seen, self._planned, self._looks_on, self._requests_in = seen, planned, looks_on, requests_in
         self._awake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         # No cycle begins before.
-        self._rests_until_s = 0.0
-        self._put_off_until_s = 0.0
+        self._rests_until_s = self._put_off_until_s = 0.0
         # The last version that each watch has shown.
         self._versions: dict[str, str] = {}
-        # Cycles that failed, one after the other.
-        self._defects = 0
-        # Whether plans were made that nobody was told of; and what is asked before each cycle, with whether we lead.
-        self._looked, self.begins = False, _begins
+        # Cycles that failed, one after the other; whether plans were made that nobody was told of; and what is asked
+        # before each cycle, with whether we lead.
+        self._defects, self._looked, self.begins = 0, False, _begins
         spare = [kind.resource for kind in OPTIONAL_KINDS]
-        asked = [EVICTION_REQUEST.resource] if requests_in else []
+        also = [*spare, EVICTION_REQUEST.resource] if requests_in else spare
         plurals = [kind.resource for kind in _KINDS]
-        self.sights = Sights(
-            plurals, optional=_OPTIONAL, spare=[*spare, *asked], log=log, metrics=metrics, clock=self._clock
-        )
+        self.sights = Sights(plurals, optional=_OPTIONAL, spare=also, log=log, metrics=metrics, clock=self._clock)
         for resource in spare:
             scheduler.world.close(resource, f"muster has not listed {resource} yet")
         self.teller = Teller(

@@ -34,11 +34,12 @@ def change_in_words(remedy: Remedy, gang: Gang, crowd: Crowd) -> Help:
         found = Help(remedy.kind, f"uncordon {listed(nodes)}", f"kubectl uncordon {words}")
     elif remedy.kind == FREE:
         who = "; ".join(crowd.on(remedy.nodes))
-        show = "kubectl get pods -A -o wide --field-selector spec.nodeName="
-        command = f"{show}{words}" if len(nodes) == 1 else f"for node in {words}; do {show}$node; done"
-        found = Help(remedy.kind, f"clear {listed(nodes)} of other pods: {who}", command)
+        force = " --force" if remedy.forced else ""
+        drain = f"kubectl drain {words} --ignore-daemonsets --delete-emptydir-data{force}"
+        # The gang waits until the nodes are open again.
+        found = Help(remedy.kind, f"clear {listed(nodes)} of other pods: {who}", f"{drain} && kubectl uncordon {words}")
     elif remedy.kind == EVICT:
-        found = _evict(remedy, snapshot)
+        found = Help(remedy.kind, f"evict surplus of {_surplus(remedy, snapshot)}", evict_command(gang.key))
     elif remedy.kind == RELAX:
         found = _relax(remedy, gang, snapshot)
     else:
@@ -72,18 +73,18 @@ def _lower(remedy: Remedy, gang: Gang) -> Help:
     return Help(remedy.kind, says, _patch(gang.key, "add", f"{_pointer(node.path)}/{field}", remedy.level))
 
 
-def _evict(remedy: Remedy, snapshot: Snapshot) -> Help:
-    """Surplus of others: pods that their minimums do not need."""
+def _surplus(remedy: Remedy, snapshot: Snapshot) -> str:
+    """The gangs that lose pods that their minimums do not need, each with the pods."""
     by_gang: dict[int, list[str]] = {}
     for victim in remedy.victims:
         pods = snapshot.gangs[victim.gang].placed[victim.leaf].pods
         by_gang.setdefault(victim.gang, []).append(pods[victim.pod])
-    said, commands = [], []
-    for number, found in by_gang.items():
-        key, names = snapshot.gangs[number].key, sorted(found)
-        said.append(f"{'/'.join(key)} ({listed(names)})")
-        commands.append(f"kubectl delete pod -n {_quoted(key[0])} {' '.join(map(_quoted, names))}")
-    return Help(remedy.kind, f"evict surplus of {listed(said)}", " && ".join(commands))
+    return listed([f"{'/'.join(snapshot.gangs[at].key)} ({listed(sorted(pods))})" for at, pods in by_gang.items()])
+
+
+def evict_command(key: tuple[str, str]) -> str:
+    """The command that evicts for a gang and keeps the room for it, whatever the owners of the evicted pods do."""
+    return f"muster evict --for {_quoted('/'.join(key))} --dry-run=none"
 
 
 def _relax(remedy: Remedy, gang: Gang, snapshot: Snapshot) -> Help:

@@ -13,6 +13,8 @@ SCHEDULER, GROUPER, STATUS, WEBHOOK = "scheduler", "grouper", "status", "webhook
 
 # The Lease of who leads.
 LEASE_NAME = "muster"
+# The Role with the right to ask for evictions.
+OPERATOR = "muster-operator"
 
 
 class Right(NamedTuple):

@@ -1,22 +1,26 @@
 """What would make a gang fit. Every remedy was run through the engine and works; none is a guess.
 
 A remedy is looked for with the gang alone, on the room as the cycle leaves it; what is found is run once more with
-everybody whose turn comes before, so that nobody else takes what it frees. All of it has a budget of steps.
+everybody whose turn comes before, so that nobody else takes what it frees. Where pods go, their owners create them
+again at once: the remedy is only one if the gang has its room, and keeps it, all the same. All of it has a budget of
+steps.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from muster.api.tree import NONE, Tree, core, minimum_pods
+from muster.plan.clearing import RESERVED_NS
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Exhausted, Proof
 from muster.plan.tally import gang_after
 from muster.plan.units import without
-from muster.snapshot.arrays import Gang, Hold, Snapshot
+from muster.snapshot.arrays import Batch, Clearance, Gang, Hold, Snapshot
+from muster.snapshot.draining import EVERYTHING_GOES, Draining
 from muster.snapshot.room import Amounts
 from muster.snapshot.selectors import Mask
 
@@ -29,6 +33,8 @@ _ALL_STEPS, _TRIAL_STEPS = 13_000, 1_000
 _MOST_FREED, _MOST_EVICTED = 16, 64
 # So many of the nearest domains are tried with their nodes emptied, before all nodes are.
 _MOST_DOMAINS = 3
+# The name of a request that is only tried.
+_TRIAL = ("", "")
 # When those whose turn comes before cost more steps, they are not run again.
 _MOST_BEFORE = 3_000
 
@@ -46,7 +52,8 @@ class Remedy(NamedTuple):
 
     `uncordon`, `free`: nodes. `evict`: victims. `relax`: the `hold` needs `level` instead of `before`; with NONE it is
     only preferred. `lower`: the minimum of `row`, or the floor of a root that has one, becomes `level` instead of
-    `before`. `in_turn` is whether those whose turn comes before were run with it, too.
+    `before`. `in_turn` is whether those whose turn comes before were run with it, too. `forced`: on the nodes are pods
+    that no controller creates again.
     """
 
     kind: str
@@ -57,17 +64,21 @@ class Remedy(NamedTuple):
     before: int = NONE
     level: int = NONE
     in_turn: bool = True
+    forced: bool = False
 
 
-def remedies(plan: Plan, number: int, policy: Policy | None = None, most: int = 3) -> tuple[Remedy, ...]:
+def remedies(
+    plan: Plan, number: int, policy: Policy | None = None, most: int = 3, draining: Draining = EVERYTHING_GOES
+) -> tuple[Remedy, ...]:
     """Up to `most` changes, the gentlest first, one of each kind.
 
-    They make the minimum fit; or, when that is placed, the first child that waits beyond it.
+    They make the minimum fit; or, when that is placed, the first child that waits beyond it. `draining` says what stays
+    on a node that is cleared.
     """
     row = _asked_about(plan, number)
     if row == NONE:
         return ()
-    trial = _Trial(plan, number, row, policy or Policy())
+    trial = _Trial(plan, number, row, policy or Policy(), draining)
     found: list[Remedy] = []
     looks = (trial.uncordon, trial.evict, trial.relax, trial.lower, trial.free)
     for at, look in enumerate(looks):
@@ -79,6 +90,35 @@ def remedies(plan: Plan, number: int, policy: Policy | None = None, most: int = 
         if len(found) == most:
             break
     return tuple(found)
+
+
+class Making(NamedTuple):
+    """Victims for a gang, and the plan of the cycle that reserves their room for it."""
+
+    remedy: Remedy
+    reserves: Plan
+
+
+def making_room(plan: Plan, number: int, policy: Policy | None = None) -> Making | None:
+    """The surplus of other gangs that would have to go for a gang's minimum, when that helps and lasts."""
+    if _asked_about(plan, number) != 0:
+        return None
+    policy = policy or Policy()
+    trial = _Trial(plan, number, 0, policy, EVERYTHING_GOES)
+    trial.share(1)
+    found = trial.evict()
+    remedy = trial.in_turn(found) if found is not None else None
+    if remedy is None:
+        return None
+    asked = _clearance(plan.snapshot, number, remedy)
+    reserves, _ = schedule(replace(plan.snapshot, clearances=(asked, *plan.snapshot.clearances)), policy)
+    return Making(remedy, reserves)
+
+
+def _clearance(snapshot: Snapshot, number: int, remedy: Remedy) -> Clearance:
+    """An EvictionRequest for the victims of a remedy, as a cycle sees it."""
+    victims = tuple(sorted((one.gang, one.leaf, one.pod) for one in remedy.victims))
+    return Clearance(_TRIAL, "", number, victims, snapshot.now_ns + RESERVED_NS)
 
 
 def _asked_about(plan: Plan, number: int) -> int:
@@ -113,7 +153,8 @@ def _is_whole(gang: Gang, outcome: Outcome, row: int) -> bool:
 class _Trial:
     """The gang alone, on the room that is left, with what it was given in the cycle."""
 
-    def __init__(self, plan: Plan, number: int, row: int, policy: Policy) -> None:
+    def __init__(self, plan: Plan, number: int, row: int, policy: Policy, draining: Draining) -> None:
+        self._draining = draining
         self._plan, self._number, self._row = plan, number, row
         # Beyond the minimum, the other surplus is not asked about.
         steps = min(policy.steps_per_gang, _TRIAL_STEPS)
@@ -130,7 +171,7 @@ class _Trial:
             np.subtract.at(free, list(placement.nodes), ask)
         self._left = replace(snapshot, free=free, releasing=np.zeros_like(snapshot.releasing))
         # What pods hold of every node; those that terminate are gone no sooner when they are deleted again.
-        self._held = snapshot.allocatable - snapshot.free - snapshot.releasing
+        self._held = snapshot.allocatable - snapshot.free - snapshot.releasing - draining.amounts(snapshot)
         self._spent, self._limit = 0, _ALL_STEPS
         # What a trial costs even if its search is short.
         self._least = 50 + len(snapshot.nodes) * len(gang.waiting) // 500
@@ -156,7 +197,10 @@ class _Trial:
         return outcome.satisfied and outcome.rows[self._row].satisfied
 
     def in_turn(self, remedy: Remedy) -> Remedy | None:
-        """The remedy, if the gang also fits when those whose turn comes before have had theirs in the changed world."""
+        """The remedy, if the gang also fits when those whose turn comes before have had theirs in the changed world.
+
+        Of gangs that lose pods the replacements wait, too.
+        """
         gangs = self._plan.snapshot.gangs
         turn = self._turn(self._number, surplus=self._row != 0)
         before = [
@@ -165,13 +209,46 @@ class _Trial:
             if number != self._number and (self._turn(number, surplus=False) < turn or gangs[number].nominated)
         ]
         if sum(self._plan.outcomes[number].steps for number in before) > _MOST_BEFORE:
-            return remedy._replace(in_turn=False)
+            before, remedy = [], remedy._replace(in_turn=False)
+            if remedy.kind not in (EVICT, FREE):
+                return remedy
         snapshot = self._changed(remedy)
-        kept = frozenset((*before, self._number))
-        # Who comes later takes nothing from it.
-        later = (replace(gang, waiting=()) if at not in kept else gang for at, gang in enumerate(snapshot.gangs))
-        plan, _ = schedule(replace(snapshot, gangs=tuple(later)), self._full_policy)
+        kept = frozenset((*before, self._number, *self._losers(remedy)))
+        if remedy.kind == EVICT:
+            return remedy if self._survives(remedy, snapshot, kept) else None
+        plan = self._cycle(snapshot, kept)
         return remedy if self._satisfies(plan.outcomes[self._number]) else None
+
+    def _cycle(self, snapshot: Snapshot, kept: Collection[int]) -> Plan:
+        """One cycle for the gangs that are `kept`: those that come later take nothing from them."""
+        gangs = (replace(gang, waiting=()) if at not in kept else gang for at, gang in enumerate(snapshot.gangs))
+        return schedule(replace(snapshot, gangs=tuple(gangs)), self._full_policy)[0]
+
+    def _survives(self, remedy: Remedy, emptied: Snapshot, kept: Collection[int]) -> bool:
+        """Whether an EvictionRequest for the victims is granted, and the gang then gets their room and keeps it.
+
+        `emptied` is the cluster without the victims, with their replacements.
+        """
+        snapshot, number = self._plan.snapshot, self._number
+        asked = _clearance(snapshot, number, remedy)
+        first = self._cycle(replace(snapshot, clearances=(asked, *snapshot.clearances)), kept)
+        if first.outcomes[number].verdict is not Verdict.PLACED or any(one.name == _TRIAL for one in first.answers):
+            return False
+        gangs = list(emptied.gangs)
+        gangs[number] = _nominated(first, number)
+        second = self._cycle(replace(emptied, gangs=tuple(gangs)), kept)
+        if not second.outcomes[number].satisfied:
+            return False
+        # The replacements still wait. Neither they nor others may take the room back.
+        third = self._cycle(_carried_out(second), kept)
+        return not any(one.gang == number for plan in (second, third) for one in plan.evictions)
+
+    def _losers(self, remedy: Remedy) -> set[int]:
+        """The gangs that lose pods."""
+        if remedy.kind == FREE:
+            placed = self._plan.snapshot.placed
+            return set(placed.gang[np.isin(placed.node, remedy.nodes)].tolist())
+        return {victim.gang for victim in remedy.victims}
 
     def _turn(self, number: int, *, surplus: bool) -> tuple[int, bool, tuple[int, str, str]]:
         """When a gang is tried, as the cycle orders it; what is satisfied already only waits for surplus."""
@@ -196,14 +273,14 @@ class _Trial:
                 free[_node(snapshot, victim)] += _ask(snapshot, victim)
             for number in {victim.gang for victim in remedy.victims}:
                 gone = {(victim.leaf, victim.pod) for victim in remedy.victims if victim.gang == number}
-                gangs[number] = without(gangs[number], gone)
+                gangs[number] = _refilled(gangs[number], gone)
         elif remedy.kind == FREE:
             nodes = list(remedy.nodes)
             free[nodes] += self._held[nodes]
             for number, gang in enumerate(gangs):
                 here = ((leaf, at, node) for leaf, on in gang.placed.items() for at, node in enumerate(on.nodes))
                 gone = {(leaf, at) for leaf, at, node in here if node in nodes}
-                gangs[number] = without(gang, gone) if gone else gang
+                gangs[number] = _refilled(gang, gone) if gone else gang
         return replace(snapshot, free=free, gangs=tuple(gangs))
 
     def _with_room(self, free: Amounts) -> Snapshot:
@@ -257,7 +334,12 @@ class _Trial:
         return Remedy(UNCORDON, tuple(sorted(nodes)))
 
     def evict(self) -> Remedy | None:
-        """Surplus of gangs that allow it and whose turn comes later, no more than is needed."""
+        """Surplus of gangs that allow it and have no higher priority, no more than is needed.
+
+        Only for a minimum: room that an EvictionRequest reserves is for one.
+        """
+        if self._row:
+            return None
         snapshot = self._plan.snapshot
         allowed = np.any([snapshot.allowed[batch.shape] for batch in self._gang.waiting], axis=0)
         units = [unit for unit in self._surplus() if any(allowed[_node(snapshot, victim)] for victim in unit)]
@@ -275,12 +357,13 @@ class _Trial:
     def _surplus(self) -> Iterator[tuple[Victim, ...]]:
         """Units that may go by themselves: an extra pod of a leaf, newest first, or a whole extra child.
 
-        A gang that would be served first takes the room right back: its surplus helps nobody.
+        Reserved room is closed to gangs of the same priority, whenever they were created, and open to higher ones. Pods
+        that a disruption budget keeps are passed over.
         """
-        turn = self._turn(self._number, surplus=self._row != 0)
+        priority, budgets = self._gang.priority, self._plan.snapshot.disruptions
         for number, gang in enumerate(self._plan.snapshot.gangs):
             firm = gang.held or gang.is_firm or not gang.satisfied[0]
-            if number == self._number or firm or not gang.placed or self._turn(number, surplus=True) < turn:
+            if number == self._number or firm or not gang.placed or gang.priority > priority:
                 continue
             rows = range(len(gang.tree.nodes))
             placed = gang.placed_pods
@@ -292,11 +375,12 @@ class _Trial:
                 if not needed.nodes[row] and needed.nodes[node.parent]:
                     leaves = gang.tree.leaves_below(row)
                     pods = tuple(Victim(number, leaf, pod) for leaf in leaves for pod in range(placed[leaf]))
-                    if pods:
+                    if pods and not any(_is_guarded(gang, one, budgets) for one in pods):
                         yield pods
                 elif needed.nodes[row] and not node.children:
                     for pod in range(placed[row] - 1, needed.pods[row] - 1, -1):
-                        yield (Victim(number, row, pod),)
+                        if not _is_guarded(gang, Victim(number, row, pod), budgets):
+                            yield (Victim(number, row, pod),)
 
     def _without(self, units: Sequence[Sequence[Victim]]) -> Amounts:
         snapshot = self._plan.snapshot
@@ -393,7 +477,9 @@ class _Trial:
             if plan is not None:
                 fullest = sorted(self._short(plan), key=lambda node: (-int(self._held[node].sum()), node))
                 nodes = self._spare(fullest, self._emptied)
-                return Remedy(FREE, tuple(sorted(nodes))) if len(nodes) <= _MOST_FREED else None
+                forced = any(self._left.nodes[node] in self._draining.bare for node in nodes)
+                found = Remedy(FREE, tuple(sorted(nodes)), forced=forced)
+                return found if len(nodes) <= _MOST_FREED else None
         return None
 
     def _emptied(self, nodes: Sequence[int]) -> Snapshot:
@@ -414,6 +500,51 @@ class _Trial:
         known = [one for one in dict.fromkeys(near) if NONE not in one]
         for topology, level, domain in known[:_MOST_DOMAINS]:
             yield [int(node) for node in self._left.topologies[topology].nodes_of(level, domain)]
+
+
+def _is_guarded(gang: Gang, victim: Victim, budgets: Sequence[int]) -> bool:
+    """Whether a disruption budget lets no pod go that this one counts in."""
+    placed = gang.placed[victim.leaf]
+    return bool(placed.guards) and any(budgets[guard] <= 0 for guard in placed.guards[victim.pod])
+
+
+def _refilled(gang: Gang, gone: Collection[tuple[int, int]]) -> Gang:
+    """The gang when some of its pods are gone and their owner has created them again: they wait, as the youngest."""
+    left = without(gang, gone)
+    batches = {(batch.leaf, batch.shape): batch for batch in gang.waiting}
+    last = max((age for batch in gang.waiting for age in batch.ages), default=0)
+    last = max((age for placed in gang.placed.values() for age in placed.ages), default=last)
+    for number, (leaf, pod) in enumerate(sorted(gone), start=last + 1):
+        shape, name = gang.placed[leaf].shapes[pod], gang.placed[leaf].pods[pod]
+        batch = batches.get((leaf, shape), Batch(leaf, shape, (), (), ()))
+        batches[leaf, shape] = batch._replace(
+            pods=(*batch.pods, f"{name} again"), ages=(*batch.ages, number), nominated=(*batch.nominated, NONE)
+        )
+    waiting = sorted(batches.values(), key=lambda batch: (batch.leaf, batch.ages[0]))
+    return replace(left, waiting=tuple(waiting))
+
+
+def _nominated(plan: Plan, number: int) -> Gang:
+    """The gang with the room that the plan reserves for it, as the status of its pods says it then."""
+    gang = plan.snapshot.gangs[number]
+    nodes = [[NONE] * len(batch.pods) for batch in gang.waiting]
+    for placement in plan.placements:
+        for pod, node in zip(placement.pods, placement.nodes, strict=True) if placement.gang == number else ():
+            nodes[placement.batch][pod] = node
+    waiting = (batch._replace(nominated=tuple(found)) for batch, found in zip(gang.waiting, nodes, strict=True))
+    return replace(gang, waiting=tuple(waiting), nominated_since_ns=plan.snapshot.now_ns)
+
+
+def _carried_out(plan: Plan) -> Snapshot:
+    """The cluster when the pods of a plan are bound. What it evicts, or reserves, is left as it is."""
+    snapshot, free = plan.snapshot, plan.snapshot.free.copy()
+    for placement in plan.placements:
+        if not placement.nominated:
+            ask = snapshot.asks[snapshot.gangs[placement.gang].waiting[placement.batch].shape]
+            np.subtract.at(free, list(placement.nodes), ask)
+    placed = {placement.gang for placement in plan.placements}
+    gangs = (gang_after(plan, at) if at in placed else gang for at, gang in enumerate(snapshot.gangs))
+    return replace(snapshot, free=free, gangs=tuple(gangs), clearances=())
 
 
 def _first(proof: Proof | None) -> Proof | None:

@@ -252,7 +252,7 @@ default/g · Infeasible · TopologyFragmented
 
   would fix it (each one was tried)
     1  evict surplus of default/busy (busy-1, busy-2)
-       kubectl delete pod -n default busy-1 busy-2
+       muster evict --for default/g --dry-run=none
     2  hold decode in one zone instead of one rack
        kubectl patch podgroups.scheduling.run.ai -n default g --type=json -p '[{"op": "add", "path": \
 "/spec/subGroups/0/topologyConstraint/requiredTopologyLevel", "value": "example.com/zone"}]'
@@ -448,7 +448,7 @@ def test_hostile_names_stay_harmless(explain):
     assert run.code == 1
     found = {one["kind"]: one["command"] for one in explain(*documents, form="json").json["remedies"]}
     assert shlex.split(found["uncordon"]) == ["kubectl", "uncordon", evil]
-    assert shlex.split(found["evict"]) == ["kubectl", "delete", "pod", "-n", "default", evil]
+    assert shlex.split(found["evict"]) == ["muster", "evict", "--for", "default/g", "--dry-run=none"]
     held = explain(*pods(1, gang=evil), gang(evil, minMember=1), name=evil)
     assert "\x1b" not in held.out + held.err
     assert held.code == 1

@@ -384,3 +384,15 @@ def test_the_verdict_is_that_of_reserved_room():
     assert outcome.verdict is Verdict.PLACED
     assert not outcome.satisfied
     assert [one.code for one in outcome.reasons] == ["WaitingForRoom"]
+
+
+def test_what_has_joined_goes_only_together():
+    """Of a gang that runs in full, no part is surplus although its minimum is one of them (`keep: all`)."""
+    two = gang("two", minSubGroup=1, subGroups=TWO)
+    two["metadata"]["annotations"] = {"muster.dev/keep": "."}
+    two["status"] = {"subGroups": [{"name": name, "satisfied": True, "joined": True} for name in ("x", "y")]}
+    full = [node("n", 4), two, *running("two", 2, leaf="x"), *running("two", 2, leaf="y"), *WAITS]
+    part = planned([*full, request(["two-y0", "two-y1"])])
+    assert answers(part) == {"r": ("Refused", "PartOfMinimum")}
+    every = [f"two-{leaf}{at}" for leaf in "xy" for at in range(2)]
+    assert sent(planned([*full, request(every)]), nominated=True) != {}

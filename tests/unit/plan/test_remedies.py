@@ -1,5 +1,7 @@
 """What would make a gang fit: which changes are proposed, in which order, and which never are."""
 
+import json
+
 import pytest
 
 from muster.api.tree import NONE
@@ -7,8 +9,9 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Verdict
 from muster.plan.remedies import EVICT, FREE, LOWER, RELAX, UNCORDON, remedies
 from muster.snapshot.build import build
+from muster.snapshot.draining import draining_of
 from oracle.engine import world_of
-from oracle.instances import group, node, pod, topology
+from oracle.instances import GPU, group, node, pod, topology
 
 RACK = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "rack"}}
 
@@ -57,7 +60,7 @@ def test_only_as_much_surplus_as_is_needed_is_evicted():
     ("other", "mine"),
     [
         pytest.param({"preemptibility": "non-preemptible"}, {}, id="not preemptible"),
-        pytest.param({"priorityClassName": "train"}, {}, id="would be served first, and take the room right back"),
+        pytest.param({"priorityClassName": "train"}, {}, id="a higher priority, which would take the room right back"),
         pytest.param({"minMember": 4}, {}, id="no surplus"),
         pytest.param({"minSubGroup": 1}, {}, id="invalid"),
     ],
@@ -221,3 +224,75 @@ def test_pods_that_terminate_are_not_deleted_again():
     others = [pod(f"o{name}", gpus=1, on=name, phase="Running", gang="") for name in "ab"]
     plan, found = looked_for([node("a", 2), node("b", 2), own, *others, group(minMember=1), pod("p1", gpus=2)])
     assert nodes(plan, found[FREE]) == ["b"]
+
+
+def queue(name, quota):
+    spec = {"resources": {"gpu": {"quota": quota, "limit": -1}}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def with_gpus(documents):
+    """The same, with devices that queues count."""
+    return json.loads(json.dumps(documents).replace(GPU, "nvidia.com/gpu"))
+
+
+@pytest.mark.parametrize(("quota", "lasts"), [(4, False), (2, True)], ids=["owed to the others", "its own share"])
+def test_who_would_be_owed_the_room_gets_it_back(quota, lasts):
+    """Two queues, and the surplus of one is in the way of the other. Where it is within its quota, its replacements
+    would reclaim the room from the gang: that is no remedy.
+    """
+    queues = [queue("theirs", quota), queue("mine", 4 - quota)]
+    busy = [gang("busy", minMember=1, queue="theirs"), *BUSY[1:]]
+    documents = with_gpus([*queues, node("n", 4), *busy, group(minMember=1, queue="mine"), pod("p", gpus=2)])
+    # Without evictions by the scheduler itself, which would serve the gang in the second case.
+    _, found = looked_for(documents, Policy(actions=frozenset({"allocate"})) if lasts else None)
+    assert (EVICT in found) is lasts
+
+
+def test_an_owner_of_the_same_priority_does_not_get_it_back():
+    """Its gang is older, and its turn comes first; the room is reserved."""
+    busy = [{**BUSY[0], "metadata": {**BUSY[0]["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}}, *BUSY[1:]]
+    mine = group(minMember=1)
+    mine["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    _, found = looked_for([node("n", 4), *busy, mine, pod("p", gpus=2)])
+    assert len(found[EVICT].victims) == 2
+
+
+def test_pods_that_a_budget_keeps_are_passed_over():
+    """Of two gangs with surplus the pods of one are guarded."""
+    other = [gang("other", minMember=1), *(pod(f"other-{i}", on="m", phase="Running", gang="other") for i in range(4))]
+    for one in other[1:]:
+        one["metadata"]["labels"] = {"app": "other"}
+    spec = {"selector": {"matchLabels": {"app": "other"}}, "maxUnavailable": 0}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
+    room = [node("n", 4), node("m", 4)]
+    plan, found = looked_for([*room, *BUSY, *other, budget, group(minMember=1), pod("p", gpus=2)])
+    assert {name.partition("-")[0] for name in victims(plan, found[EVICT])} == {"busy"}
+
+
+def test_cleared_nodes_are_filled_again_by_who_comes_first():
+    """An older gang of the same priority has a pod on the node: created again, it takes the room before this one."""
+    old = gang("old", minMember=1)
+    old["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    mine = group(minMember=1)
+    mine["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    runs = pod("o", gpus=2, on="n", phase="Running", gang="old")
+    _, found = looked_for([node("n", 2), old, runs, mine, pod("p", gpus=2)])
+    assert FREE not in found
+    old["metadata"]["creationTimestamp"] = "2027-01-01T00:00:00Z"
+    _, found = looked_for([node("n", 2), old, runs, mine, pod("p", gpus=2)])
+    assert FREE in found
+
+
+def test_what_a_drain_leaves_is_not_free():
+    """A DaemonSet holds a device of every node; a pod without a controller is deleted only by force."""
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+    daemon = pod("d", gpus=1, on="n", phase="Running", gang="")
+    daemon["metadata"]["ownerReferences"] = [owner]
+    bare = pod("o", gpus=1, on="n", phase="Running", gang="")
+    documents = [node("n", 3), daemon, bare]
+    draining = draining_of(world_of(documents))
+    _, found = looked_for([*documents, group(minMember=1), pod("p", gpus=3)], draining=draining)
+    assert FREE not in found
+    _, found = looked_for([*documents, group(minMember=1), pod("p", gpus=2)], draining=draining)
+    assert found[FREE].forced

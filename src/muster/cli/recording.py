@@ -7,7 +7,7 @@ their queues and containers. Names stay: without them nobody could read a plan.
 
 import gzip
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -22,9 +22,11 @@ from muster.api.cluster import (
     ContainerStatus,
     LabelRequirement,
     LabelSelector,
+    Namespace,
     Node,
     NodeSelectorTerm,
     Pod,
+    PodAffinityTerm,
     PodDisruptionBudget,
     PriorityClass,
 )
@@ -105,6 +107,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     native_pod_groups: list[NativePodGroup] = []
     closed: dict[str, str] = {}
     absent: str = NOT_FOUND
+    namespaces: list[Namespace] = []
+    # Why namespaces could not be read.
+    namespaces_hidden: str = ""
     invalid: list[Broken] = []
     # Whether pods may be deleted: a Queue may ask that budgets be ignored.
     may_delete: bool = True
@@ -126,6 +131,8 @@ def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool
         priority_classes=_in_order(world.priority_classes),
         pod_disruption_budgets=_in_order(world.budgets),
         **_referred(world, only_named=redact),
+        namespaces=_in_order(world.namespaces),
+        namespaces_hidden=world.hidden.get(Namespace, ""),
         invalid=[
             *(Broken(namespace="", name=name, error=error) for name, error in sorted(world.invalid_queues.items())),
             *(Broken(namespace=key[0], name=key[1], error=world.invalid[key]) for key in sorted(world.invalid)),
@@ -165,13 +172,14 @@ def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
     errors: dict[Key, str] = {(one.namespace, one.name): one.error for one in recording.invalid}
     plain = (
         *(recording.topologies, recording.priority_classes),
-        *(recording.pod_disruption_budgets, recording.nodes, recording.pods),
+        *(recording.pod_disruption_budgets, recording.namespaces, recording.nodes, recording.pods),
         *(recording.persistent_volume_claims, recording.persistent_volumes, recording.storage_classes),
         *(recording.csi_nodes, recording.csi_drivers, recording.device_classes, recording.native_pod_groups),
     )
     world.referred.absent = recording.absent
     for resource, why in recording.closed.items():
         world.close(resource, why)
+    world.hide(Namespace, recording.namespaces_hidden)
     for objects in plain:
         for found in objects:
             world.apply(found)
@@ -235,6 +243,7 @@ def _redacted(recording: Recording) -> Recording:
     """What nothing in the recording refers to is left out; the plan stays the same."""
     labels = _labels_of_nodes(recording)
     chosen = _labels_of_pods(recording)
+    spaces = frozenset(key for term in _terms(recording) for key in _asked(term.namespace_selector))
     return structs.replace(
         recording,
         nodes=[_node(node, labels) for node in recording.nodes],
@@ -243,6 +252,7 @@ def _redacted(recording: Recording) -> Recording:
         topologies=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.topologies],
         queues=[_queue(one) for one in recording.queues],
         priority_classes=[structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.priority_classes],
+        namespaces=[structs.replace(one, metadata=_metadata(one.metadata, spaces)) for one in recording.namespaces],
         pod_disruption_budgets=[
             structs.replace(one, metadata=_metadata(one.metadata)) for one in recording.pod_disruption_budgets
         ],
@@ -259,6 +269,7 @@ def _redacted(recording: Recording) -> Recording:
 def _labels_of_nodes(recording: Recording) -> frozenset[str]:
     """The labels of nodes that some Topology, nodeSelector or affinity asks about."""
     found = {level.node_label for topology in recording.topologies for level in topology.spec.levels}
+    found.update(term.topology_key for term in _terms(recording))
     for pod in recording.pods:
         found.update(pod.spec.node_selector)
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -278,12 +289,12 @@ def _labels_of_nodes(recording: Recording) -> frozenset[str]:
 
 
 def _labels_of_pods(recording: Recording) -> frozenset[str]:
-    """The labels of pods that muster or a budget asks about."""
+    """The labels of pods that muster, a budget or the anti-affinity of a pod asks about."""
     found = {SUBGROUP_LABEL}
     for budget in recording.pod_disruption_budgets:
-        selector = budget.spec.selector or LabelSelector()
-        asked: list[LabelRequirement] = selector.match_expressions
-        found.update(selector.match_labels, (one.key for one in asked))
+        found.update(_asked(budget.spec.selector))
+    for term in _terms(recording):
+        found.update(_asked(term.label_selector), term.match_label_keys, term.mismatch_label_keys)
     return frozenset(found)
 
 
@@ -303,6 +314,22 @@ def _native(group: NativePodGroup) -> NativePodGroup:
     claims: list[Any] = [{} for _ in spec.resource_claims]
     spec = structs.replace(spec, scheduling_policy=policy, scheduling_constraints=constraints, resource_claims=claims)
     return structs.replace(group, metadata=_metadata(group.metadata), spec=spec)
+
+
+def _terms(recording: Recording) -> Iterator[PodAffinityTerm]:
+    """The required anti-affinity of all pods."""
+    for pod in recording.pods:
+        affinity = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+        if affinity is not None:
+            yield from affinity.required_during_scheduling_ignored_during_execution
+
+
+def _asked(selector: LabelSelector | None) -> Iterator[str]:
+    """The labels that a selector asks about."""
+    if selector is not None:
+        asked: list[LabelRequirement] = selector.match_expressions
+        yield from selector.match_labels
+        yield from (one.key for one in asked)
 
 
 def _metadata(metadata: Metadata, labels: frozenset[str] = frozenset()) -> Metadata:

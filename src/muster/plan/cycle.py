@@ -38,7 +38,7 @@ from muster.plan.reasons import doubtful, reason_of, reason_of_issue
 from muster.plan.stale import Clock, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
-from muster.snapshot.arrays import Batch, Key, Snapshot
+from muster.snapshot.arrays import Gang, Key, Snapshot
 
 # What part of a gang's steps each question may cost while victims are looked for.
 _PER_QUESTION = 4
@@ -433,15 +433,18 @@ class _Cycle:
         if state.verdict is not Verdict.HELD and not queues and not self._books.reserved.anything_of_ours:
             # While room is set aside for other gangs, a no may be theirs, and is not remembered.
             self._said[state.gang.key] = said
-        doubts = [self._snapshot.repelled[batch.shape] for batch in state.gang.waiting if self._is_doubtful(batch)]
-        if state.verdict is Verdict.INFEASIBLE and doubts:
+        if state.verdict is Verdict.INFEASIBLE and (doubt := self._doubt(state.gang)) is not None:
             # Some of what is forbidden to it may not be: then there is no proof.
-            state.verdict, state.proof = Verdict.HELD, None
-            state.reasons = [Reason(Code.UNSUPPORTED, 0, detail=doubts[0].doubt)]
+            state.verdict, state.proof, state.reasons = Verdict.HELD, None, [doubt]
 
-    def _is_doubtful(self, batch: Batch) -> bool:
-        repelled = self._snapshot.repelled.get(batch.shape)
-        return repelled is not None and bool(repelled.unclear.any())
+    def _doubt(self, gang: Gang) -> Reason | None:
+        """Why nodes may be forbidden to a gang that are not, or not for long."""
+        found = [one for batch in gang.waiting if (one := self._snapshot.repelled.get(batch.shape)) is not None]
+        for one in found:
+            if one.unclear.any():
+                return Reason(Code.UNSUPPORTED, 0, detail=one.doubt)
+        promise = next((one.promise for one in found if one.promise), "")
+        return Reason(Code.WAITING_FOR_ROOM, 0, detail=promise) if promise else None
 
     def reap(self) -> None:
         """Gangs, and children, that stayed below their minimum for too long, go (SPEC §8). Clocks run in any case."""

@@ -71,7 +71,7 @@ class Table:
         """`labels_of` are the labels of namespaces; `hidden`: they may not be read, so a term that asks for them may
         mean each of them.
         """
-        self.terms = sorted(set(terms), key=_order)
+        self.terms = list(dict.fromkeys(terms))
         self.row_of = {term: row for row, term in enumerate(self.terms)}
         self._labels_of, self._hidden = labels_of, hidden
         self._needs = np.zeros(len(self.terms), dtype=np.int32)
@@ -179,7 +179,7 @@ class Apart:
         if terms_at == self._terms_at or (self.is_empty and not carriers.pods and not more):
             return Moved()
         self._terms_at, self._carried_at = terms_at, ()
-        named = (carriers.meaning(key[0], term) for key, terms in more for term in terms)
+        named = (term for key, terms in more for term in carriers.meaning(key[0], terms))
         before, self._table = self._table, Table((*carriers.all_terms(), *named), labels_of, hidden=hidden)
         known, pairs = self._pairs, self._table.pairs
         if known is None or before.ends != self._table.ends or len(known) > _MOST_PAIRS:
@@ -262,46 +262,50 @@ class Apart:
         self, pods: Mapping[Key, Carrier], carriers: Carriers, table: NodeTable, row_of: Mapping[str, int]
     ) -> Carried:
         """Each term of each pod, as far as its node has the label. Pods stand in the order of their names."""
-        keys = sorted({term.key for term in self._table.terms})
+        # Tenants may name many labels that no node has.
+        keys = sorted({term.key for term in self._table.terms} & table.labels)
         number_of = {key: number for number, key in enumerate(keys)}
         codes = [table.column(key).codes for key in keys]
-        rows: list[tuple[int, int, int, bool]] = []
+        rows: list[tuple[int, int, int, bool, bool]] = []
         names: list[str] = []
         for key in sorted(pods):
             carrier = pods[key]
             node = row_of.get(carrier.node, NONE)
             if node == NONE:
                 continue
-            for term in dict.fromkeys(carriers.meaning(key[0], one) for one in carrier.terms):
-                label = number_of[term.key]
-                if codes[label][node] != NONE:
-                    rows.append((self._table.row_of[term], label, node, carrier.leaving))
+            for term in carriers.meaning(key[0], carrier.terms):
+                label = number_of.get(term.key, NONE)
+                if label != NONE and codes[label][node] != NONE:
+                    rows.append((self._table.row_of[term], label, node, carrier.leaving, carrier.promised))
                     names.append("/".join(key))
-        columns = np.array(rows, dtype=np.intp).reshape(len(rows), 4).T
-        terms, labels, nodes, leaving = columns
-        return Carried(tuple(keys), tuple(codes), terms, labels, nodes, leaving.astype(bool), tuple(names))
+        columns = np.array(rows, dtype=np.intp).reshape(len(rows), 5).T
+        terms, labels, nodes, leaving, promised = columns
+        return Carried(
+            tuple(keys), tuple(codes), terms, labels, nodes, leaving.astype(bool), tuple(names), promised.astype(bool)
+        )
 
     def _repel(self, met: Mask, carried: Carried, nodes: int) -> Repelled:
-        here = met[carried.terms]
-        doubtful = here & self._table.unclear[carried.terms]
-        hits = np.flatnonzero(here)
+        hits = np.flatnonzero(met[carried.terms])
+        leaving, unclear = carried.leaving[hits], self._table.unclear[carried.terms[hits]]
+        every = _domains(carried, hits, nodes)
+        staying = _domains(carried, hits[~leaving], nodes) if leaving.any() else every
+        doubtful = hits[unclear]
         by = carried.pods[int(hits[0])] if len(hits) else ""
-        doubts = np.flatnonzero(doubtful)
-        doubt = self._table.doubt_of(carried, int(doubts[0])) if len(doubts) else ""
-        every, staying, unclear = (
-            _domains(carried, chosen, nodes) for chosen in (here, here & ~carried.leaving, doubtful)
-        )
-        return Repelled(every, staying, unclear, by, doubt, met)
+        doubt = self._table.doubt_of(carried, int(doubtful[0])) if len(doubtful) else ""
+        promised = hits[carried.promised[hits]]
+        promise = carried.pods[int(promised[0])] if len(promised) else ""
+        return Repelled(every, staying, _domains(carried, doubtful, nodes), by, doubt, promise, met)
 
 
-def _domains(carried: Carried, chosen: Mask, nodes: int) -> Mask:
-    """The nodes in the domains of the chosen terms."""
+def _domains(carried: Carried, entries: Rows, nodes: int) -> Mask:
+    """The nodes in the domains of some entries."""
     found = np.zeros(nodes, dtype=bool)
-    for label in np.unique(carried.labels[chosen]).tolist():
+    labels = carried.labels[entries]
+    for label in np.unique(labels).tolist():
         codes = carried.codes[label]
         # One place more at the end: code NONE, which is -1, finds it, and it is never forbidden.
         forbidden = np.zeros(int(codes.max(initial=NONE)) + 2, dtype=bool)
-        forbidden[codes[carried.nodes[chosen & (carried.labels == label)]]] = True
+        forbidden[codes[carried.nodes[entries[labels == label]]]] = True
         forbidden[NONE] = False
         found |= forbidden[codes]
     return found
@@ -309,15 +313,3 @@ def _domains(carried: Carried, chosen: Mask, nodes: int) -> Mask:
 
 def _as_rows(places: Mapping[K, Sequence[int]]) -> dict[K, Rows]:
     return {key: np.array(rows, dtype=np.intp) for key, rows in places.items()}
-
-
-def _order(term: Term) -> tuple[object, ...]:
-    chosen = term.namespace_selector
-    return (
-        *(term.key, sorted(term.namespaces), _plain(term.selector), chosen is not None, _plain(chosen or ())),
-        *(term.binds, term.unclear),
-    )
-
-
-def _plain(selector: Selector) -> list[tuple[str, str, list[str]]]:
-    return [(one.key, one.operator, sorted(one.values)) for one in selector]

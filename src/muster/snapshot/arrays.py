@@ -37,7 +37,8 @@ Key = tuple[str, str]
 
 class Carried(NamedTuple):
     """Required anti-affinity terms of pods that are there, one entry for each term of each pod: the term by number, the
-    node label whose values are its domains, the node, whether the pod is `leaving`, and its name.
+    node label whose values are its domains, the node, whether the pod is `leaving`, its name, and whether it has no node yet
+    but is `promised` one.
 
     `codes[label][node]` is the value of a label by number, NONE where the node lacks it.
     """
@@ -49,6 +50,7 @@ class Carried(NamedTuple):
     nodes: Rows
     leaving: Mask
     pods: tuple[str, ...]
+    promised: Mask
 
 
 class Repelled(NamedTuple):
@@ -62,12 +64,14 @@ class Repelled(NamedTuple):
     unclear: Mask
     by: str
     doubt: str
+    # The first pod that has one of them and only waits for a node that its scheduler has nominated.
+    promise: str
     terms: Mask
 
     def is_like(self, other: "Repelled") -> bool:
         """Whether it is the same."""
         masks = zip(self[:3], other[:3], strict=True)
-        same = (self.by, self.doubt) == (other.by, other.doubt) and np.array_equal(self.terms, other.terms)
+        same = self[3:6] == other[3:6] and np.array_equal(self.terms, other.terms)
         return same and all(np.array_equal(one, another) for one, another in masks)
 
 

@@ -215,7 +215,7 @@ class Builder:
             if facts.terms:
                 binds = priority if promise.lapsed else EVERY_PRIORITY
                 terms = tuple(term._replace(binds=binds) for term in facts.terms)
-                self._promising[key] = Carrier(terms, which[1])
+                self._promising[key] = Carrier(terms, which[1], promised=True)
 
     def _promised(self) -> tuple[Promised, ...]:
         found = []

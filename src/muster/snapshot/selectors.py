@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from muster.api.cluster import LabelRequirement, Node, NodeSelector, NodeSelectorTerm, PodSpec, Taint, Toleration
+from muster.api.once import once
 from muster.api.tree import NONE
 
 Mask = npt.NDArray[np.bool_]
@@ -72,6 +73,11 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    @once
+    def labels(self) -> frozenset[str]:
+        """All labels that some node has."""
+        return frozenset(label for node in self._nodes for label in node.metadata.labels)
 
     def column(self, label: str) -> Column:
         """The label over all nodes. An empty value is a value."""

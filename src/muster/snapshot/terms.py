@@ -20,6 +20,8 @@ EVERY_PRIORITY = 2**63 - 1
 # The labels, values and terms of one namespace that are read. Beyond it every term of that namespace counts as one that
 # means every pod: a tenant may write such a term, too, and then it costs as little as that.
 MOST_PER_NAMESPACE = 100_000
+# The same of one pod.
+MOST_PER_POD = 1_000
 
 
 class Requirement(NamedTuple):
@@ -55,12 +57,20 @@ class Term(NamedTuple):
         return 1 + len(self.namespaces) + len(both) + sum(len(one.values) for one in both)
 
 
+def every_pod(key: str, binds: int = EVERY_PRIORITY) -> Term:
+    """What stands for a term that is too much to read: it means every pod."""
+    return Term(frozenset(), (), (), key, binds, unclear=True)
+
+
 class Carrier(NamedTuple):
-    """A pod with terms, on a node; one that is `leaving` is there no more when it has left."""
+    """A pod with terms, on a node; one that is `leaving` is there no more when it has left, and one that is `promised` has
+    a node nominated for it by another scheduler.
+    """
 
     terms: tuple[Term, ...]
     node: str
     leaving: bool = False
+    promised: bool = False
 
 
 def terms_of(pod: Pod, namespace: str) -> tuple[Term, ...]:
@@ -69,8 +79,12 @@ def terms_of(pod: Pod, namespace: str) -> tuple[Term, ...]:
     if affinity is None:
         return ()
     terms = affinity.required_during_scheduling_ignored_during_execution
-    read = (_term(term, pod.metadata.labels, namespace) for term in terms if term.label_selector is not None)
-    return tuple(dict.fromkeys(read))
+    read = dict.fromkeys(
+        _term(term, pod.metadata.labels, namespace) for term in terms if term.label_selector is not None
+    )
+    if sum(term.weight for term in read) > MOST_PER_POD:
+        return tuple(dict.fromkeys(every_pod(term.key) for term in read))
+    return tuple(read)
 
 
 def _term(term: PodAffinityTerm, labels: Mapping[str, str], namespace: str) -> Term:
@@ -136,8 +150,10 @@ class Carriers:
 
     def __init__(self) -> None:
         self.pods: dict[Key, Carrier] = {}
-        # Per namespace: the terms of its pods by how many have them, and how much there is to read in them.
+        # Per namespace: the terms of its pods by how many have them, what would stand for them, and how much there is
+        # to read in them.
         self._terms: dict[str, Counter[Term]] = {}
+        self._instead: dict[str, Counter[Term]] = {}
         self._weights: Counter[str] = Counter()
         # How often anything changed, and how often there was another set of terms.
         self.changes = 0
@@ -164,25 +180,31 @@ class Carriers:
             self._count(key[0], carrier.terms, 1)
 
     def _count(self, namespace: str, terms: Iterable[Term], sign: int) -> None:
-        counts = self._terms.setdefault(namespace, Counter())
+        counts, instead = (some.setdefault(namespace, Counter()) for some in (self._terms, self._instead))
+        before = self._is_too_much(namespace)
         for term in terms:
-            counts[term] += sign
-            if counts[term] == (sign > 0):
-                self.term_changes += 1
-                self._weights[namespace] += sign * term.weight
-            if not counts[term]:
-                del counts[term]
+            for some, one in ((counts, term), (instead, every_pod(term.key))):
+                some[one] += sign
+                if some[one] == (sign > 0) and some is (instead if before else counts):
+                    self.term_changes += 1
+                if some is counts and some[one] == (sign > 0):
+                    self._weights[namespace] += sign * term.weight
+                if not some[one]:
+                    del some[one]
+        self.term_changes += before != self._is_too_much(namespace)
         if not counts:
-            del self._terms[namespace]
+            del self._terms[namespace], self._instead[namespace], self._weights[namespace]
 
-    def meaning(self, namespace: str, term: Term) -> Term:
-        """A term as it counts: as it is read, or, where its namespace has too many, as one that means every pod."""
-        if self._weights[namespace] <= MOST_PER_NAMESPACE:
-            return term
-        return Term(frozenset(), (), (), term.key, term.binds, unclear=True)
+    def _is_too_much(self, namespace: str) -> bool:
+        return self._weights[namespace] > MOST_PER_NAMESPACE
+
+    def meaning(self, namespace: str, terms: Iterable[Term]) -> Iterable[Term]:
+        """Terms as they count: as they are read, or, where the namespace has too many, as ones that mean every pod."""
+        if not self._is_too_much(namespace):
+            return terms
+        return dict.fromkeys(every_pod(term.key, term.binds) for term in terms)
 
     def all_terms(self) -> Iterator[Term]:
         """The terms of all pods, as they count."""
         for namespace, terms in self._terms.items():
-            for term in terms:
-                yield self.meaning(namespace, term)
+            yield from self._instead[namespace] if self._is_too_much(namespace) else terms

@@ -101,8 +101,11 @@ def test_the_port_of_a_nominated_pod_is_taken():
 def test_the_anti_affinity_of_a_nominated_pod_counts_and_ends_for_higher_priorities():
     nodes = [{"name": "n", "gpus": 2, "zone": "z"}, {"name": "m", "gpus": 2, "zone": "z"}]
     builder = builder_of(theirs(gpus=0, affinity={"podAntiAffinity": ANTI}), who=("low", "high"), nodes=nodes)
-    assert said(builder.build(ns(0)))[0] == {"low": "Infeasible", "high": "Infeasible"}
-    assert said(builder.build(ns(301)))[0] == {"low": "Infeasible", "high": "Placed"}
+    assert said(builder.build(ns(0)))[0] == {"low": "Held", "high": "Held"}
+    snapshot = builder.build(ns(301))
+    assert said(snapshot)[0] == {"low": "Held", "high": "Placed"}
+    (waits,) = [one.reasons[0] for one in schedule(snapshot)[0].outcomes if one.reasons]
+    assert (waits.code, waits.detail) == ("WaitingForRoom", "default/theirs")
 
 
 def test_the_checker_counts_nominated_room_by_itself():

@@ -179,7 +179,7 @@ class Apart:
         if terms_at == self._terms_at or (self.is_empty and not carriers.pods and not more):
             return Moved()
         self._terms_at, self._carried_at = terms_at, ()
-        named = (term for key, terms in more for term in carriers.meaning(key[0], terms))
+        named = (term for key, terms in more for term in carriers.meaning(key, terms))
         before, self._table = self._table, Table((*carriers.all_terms(), *named), labels_of, hidden=hidden)
         known, pairs = self._pairs, self._table.pairs
         if known is None or before.ends != self._table.ends or len(known) > _MOST_PAIRS:
@@ -273,7 +273,7 @@ class Apart:
             node = row_of.get(carrier.node, NONE)
             if node == NONE:
                 continue
-            for term in carriers.meaning(key[0], carrier.terms):
+            for term in carriers.meaning(key, carrier.terms):
                 label = number_of.get(term.key, NONE)
                 if label != NONE and codes[label][node] != NONE:
                     rows.append((self._table.row_of[term], label, node, carrier.leaving, carrier.promised))

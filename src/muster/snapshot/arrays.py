@@ -37,8 +37,8 @@ Key = tuple[str, str]
 
 class Carried(NamedTuple):
     """Required anti-affinity terms of pods that are there, one entry for each term of each pod: the term by number, the
-    node label whose values are its domains, the node, whether the pod is `leaving`, its name, and whether it has no node yet
-    but is `promised` one.
+    node label whose values are its domains, the node, whether the pod is `leaving`, its name, and whether it has no
+    node yet but is `promised` one.
 
     `codes[label][node]` is the value of a label by number, NONE where the node lacks it.
     """

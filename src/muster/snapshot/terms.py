@@ -63,8 +63,8 @@ def every_pod(key: str, binds: int = EVERY_PRIORITY) -> Term:
 
 
 class Carrier(NamedTuple):
-    """A pod with terms, on a node; one that is `leaving` is there no more when it has left, and one that is `promised` has
-    a node nominated for it by another scheduler.
+    """A pod with terms, on a node; one that is `leaving` is there no more when it has left, and one that is `promised`
+    has a node nominated for it by another scheduler.
     """
 
     terms: tuple[Term, ...]
@@ -145,11 +145,17 @@ def meets(selector: Selector, labels: Mapping[str, str]) -> bool:
     return True
 
 
+def _shortened(terms: Iterable[Term]) -> tuple[Term, ...]:
+    return tuple(every_pod(*which) for which in dict.fromkeys((term.key, term.binds) for term in terms))
+
+
 class Carriers:
     """The pods whose terms count now, kept up to date pod by pod."""
 
     def __init__(self) -> None:
         self.pods: dict[Key, Carrier] = {}
+        # What would stand for the terms of each.
+        self._short: dict[Key, tuple[Term, ...]] = {}
         # Per namespace: the terms of its pods by how many have them, what would stand for them, and how much there is
         # to read in them.
         self._terms: dict[str, Counter[Term]] = {}
@@ -173,10 +179,10 @@ class Carriers:
             return
         self.changes += 1
         if before is not None:
-            del self.pods[key]
+            del self.pods[key], self._short[key]
             self._count(key[0], before.terms, -1)
         if carrier is not None:
-            self.pods[key] = carrier
+            self.pods[key], self._short[key] = carrier, _shortened(carrier.terms)
             self._count(key[0], carrier.terms, 1)
 
     def _count(self, namespace: str, terms: Iterable[Term], sign: int) -> None:
@@ -198,11 +204,13 @@ class Carriers:
     def _is_too_much(self, namespace: str) -> bool:
         return self._weights[namespace] > MOST_PER_NAMESPACE
 
-    def meaning(self, namespace: str, terms: Iterable[Term]) -> Iterable[Term]:
-        """Terms as they count: as they are read, or, where the namespace has too many, as ones that mean every pod."""
-        if not self._is_too_much(namespace):
+    def meaning(self, key: Key, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """The terms of a pod as they count: as they are read, or, where its namespace has too many, as ones that mean
+        every pod.
+        """
+        if not self._is_too_much(key[0]):
             return terms
-        return dict.fromkeys(every_pod(term.key, term.binds) for term in terms)
+        return self._short[key] if key in self.pods and self.pods[key].terms is terms else _shortened(terms)
 
     def all_terms(self) -> Iterator[Term]:
         """The terms of all pods, as they count."""

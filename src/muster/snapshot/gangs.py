@@ -371,7 +371,8 @@ class _Pods:
             self._held.append(Issue(UNSUPPORTED, leaf, ", ".join(facts.unsupported), name))
         if facts.refers:
             obstacles, _ = self._around.referred.look(self._namespace, facts.refers)
-            self._held += [Issue(UNSUPPORTED, leaf, str(one), name, remedy=one.remedy) for one in obstacles]
+            # One for each pod, as of fields: a pod may mount many claims.
+            self._held += [Issue(UNSUPPORTED, leaf, str(one), name, remedy=one.remedy) for one in obstacles[:1]]
         for doubt in self._around.referred.doubts(facts.request):
             self.doubts.setdefault(doubt.resource, doubt._replace(pod=name))
         nominated = self._around.node_row.get(facts.pod.status.nominated_node_name, NONE)

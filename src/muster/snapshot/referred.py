@@ -166,7 +166,7 @@ class Referred:
         path, name = "spec.schedulingGroup", f"podgroup.scheduling.k8s.io/{key[1]}"
         group = self.groups.get(key)
         if NATIVE_GROUPS in self.closed:
-            yield Obstacle(path, f"what {name} asks for is not known: {self.closed[NATIVE_GROUPS]}", _READ_GROUPS)
+            yield Obstacle(path, f"its group {key[1]} can't be read: {self.closed[NATIVE_GROUPS]}", _READ_GROUPS)
         elif group is None:
             yield Obstacle(path, f"{name} {self.absent}", "add the PodGroup of scheduling.k8s.io that the pod names")
         elif group.beyond_pods:
@@ -190,7 +190,7 @@ class Referred:
                 yield Doubt(resource, why, "add the DeviceClass, or take the resource out of the pod")
 
 
-_READ_GROUPS = "let muster read podgroups.scheduling.k8s.io; muster doctor lists the missing rights"
+_READ_GROUPS = "serve that kind and let muster read it (muster doctor), or use a PodGroup of scheduling.run.ai"
 
 
 def _is_extended(resource: str) -> bool:

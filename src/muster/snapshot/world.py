@@ -484,7 +484,7 @@ class World:
             template.wishes,
             held != request,
             terms,
-            references_of(pod.spec),
+            references_of(pod.spec) if ours else NO_REFERENCES,
             self._mark_of(pod),
         )
 

@@ -290,7 +290,9 @@ def test_a_pod_of_a_kubernetes_podgroup_is_held_until_the_group_is_known_to_be_p
     apply(world, group)
     assert held(world, builder) == []
     world.close("podgroups.scheduling.k8s.io", "this API server does not serve podgroups.scheduling.k8s.io")
-    assert "does not serve" in held(world, builder)[0]
+    assert held(world, builder)[0].startswith(
+        "its group native can't be read: this API server does not serve podgroups"
+    )
     world.close("podgroups.scheduling.k8s.io", "")
     apply(world, {**group, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
     assert "spec.schedulingPolicy.gang" in held(world, builder)[0]

@@ -11,12 +11,16 @@ TESTS  ?= tests --ignore tests/e2e
 # Seeds of the deep run of the property tests.
 EXAMPLES ?= 20000
 
+# How long `make tenants` plays, and which world.
+MINUTES ?= 2
+SEED ?= 1
+
 # How many seeds `make sim` plays, and the first of them.
 SEEDS ?= 500
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep mutants e2e chromium control-plane pictures sim bench bench-live fix lock \
+.PHONY: help setup demo test check lint deep tenants mutants e2e chromium control-plane pictures sim bench bench-live fix lock \
   crds clean
 
 help: ## this list
@@ -81,6 +85,9 @@ control-plane: $(READY) ## build etcd, Kubernetes and kubectl for the end-to-end
 
 sim: $(READY) ## search stories for broken promises, with faults, in virtual time (SEEDS=n, FIRST=k)
 	@$(BIN)/muster simulate --seeds $(FIRST)..$$(($(FIRST) + $(SEEDS) - 1)) $(ARGS)
+
+tenants: $(READY) ## rivals that share a cluster make every edit they may, in real time (MINUTES=n, SEED=k)
+	@PYTHONPATH=tests $(BIN)/python -m tenants --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 mutants: $(READY) ## seeded bugs: does the suite notice each of them? (ARGS='lost-bind' for some)
 	@PYTHONPATH=tests $(BIN)/python -m mutants $(ARGS)

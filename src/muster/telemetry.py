@@ -118,6 +118,9 @@ class Metrics:
             "gang_wait_seconds", "From a gang's creation to its minimum placed.", "queue", buckets=_WAITS
         )
         self.pending_gangs = self._table("pending_gangs", "Gangs below their minimum.", "queue", "reason")
+        self.quarantined_objects = self._table(
+            "quarantined_objects", "Objects that are left out because of a defect in muster.", "kind"
+        )
         self.partial_gangs = self._gauge("partial_gangs", "Gangs that hold room and lack some of their minimum.")
         self.partial_gang_seconds = self._counter("partial_gang_seconds", "Time of gangs with a part of their minimum.")
         amounts = ("queue", "resource")

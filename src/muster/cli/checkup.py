@@ -14,6 +14,7 @@ from muster.api.kinds import OUR_KINDS, POD_GROUP, QUEUE, RESOURCE_INTERFACE, TO
 from muster.api.validation import ERROR
 from muster.cli.judging import Checked, name_of, plural
 from muster.config import Config
+from muster.errors import DEFECT
 from muster.grouping.owners import ANY_VERSION
 from muster.snapshot.queues import (
     QUEUE_CYCLE,
@@ -262,6 +263,22 @@ def check_pods(pods: Sequence[Document], groups: Sequence[Document] | None, conf
         yield Finding("pending pods", WARN, f"{named(astray, 'pod')} of a PodGroup that is not there", hint)
     if not alone and not astray:
         yield Finding("pending pods", OK, f"{plural(len(ours), 'pod')} of ours waiting, each in a gang")
+
+
+def check_left_out(objects: Iterable[Document]) -> Finding:
+    """Objects that say that muster stumbles on them: PodGroups and Queues in their status, pods in a condition."""
+    found = []
+    for one in objects:
+        conditions = part(one, "status").get("conditions") or ()
+        told = (str(condition.get("message")) for condition in conditions if isinstance(condition, dict))
+        if any(DEFECT in message for message in told):
+            found.append(f"{one.get('kind')} {full_name(one)}")
+    if not found:
+        return Finding("defects", OK, "no object is left out because of a defect in muster")
+    says = f"{found[0]} is left out because of a {DEFECT}"
+    says += f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+    hint = "muster explain says which; report it with muster snapshot. Each is tried again at least every 5 minutes"
+    return Finding("defects", FAIL, says, hint)
 
 
 def check_strangers(pods: Sequence[Document], config: Config) -> Iterator[Finding]:

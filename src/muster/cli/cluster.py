@@ -29,6 +29,7 @@ from muster.cli.judging import Checked, about_warnings, check_all, name_of, plur
 from muster.cli.meant import gang_meant
 from muster.cli.options import Server, is_live
 from muster.config import Config
+from muster.controllers.suspects import run_without_stumbling
 from muster.decisions.plan import DRAIN, Evict
 from muster.errors import UsageError
 from muster.grouping.grouper import Assignment, Grouping
@@ -328,14 +329,19 @@ def run_before(loaded: Loaded, now_ns: int, actions: Sequence[str] = ACTIONS) ->
 
 
 def _run(world: World, config: Config, now_ns: int, actions: Sequence[str]) -> Plan:
-    builder = Builder(
-        world,
-        default_queue=config.default_queue,
-        settings=config.validation,
-        priorities=config.priorities,
-        costs=costs_of(config),
-    )
-    return schedule(builder.build(now_ns), policy_of(config, actions))[0]
+    policy = policy_of(config, actions)
+
+    def planned(of: World) -> Plan:
+        builder = Builder(
+            of,
+            default_queue=config.default_queue,
+            settings=config.validation,
+            priorities=config.priorities,
+            costs=costs_of(config),
+        )
+        return schedule(builder.build(now_ns), policy)[0]
+
+    return run_without_stumbling(world, planned)
 
 
 @contextmanager

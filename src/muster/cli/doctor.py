@@ -22,6 +22,7 @@ from muster.cli.checkup import (
     check_definition,
     check_expiry,
     check_lease,
+    check_left_out,
     check_nodes,
     check_objects,
     check_others,
@@ -369,6 +370,8 @@ async def _objects(patient: Patient, found: Lists, installed: Collection[str]) -
     if pods is not None:
         findings += check_pods(pods, groups, patient.config)
         findings += check_strangers(pods, patient.config)
+    told = (*(groups or ()), *(pods or ()), *(_documents(found[QUEUE]) or ()))
+    findings.append(check_left_out(told))
     leases = await _leases(patient.client)
     around = Surroundings(installed, pods or (), leases, (patient.namespace, patient.lease_namespace))
     findings += check_others(around, patient.config, datetime.now(UTC))

@@ -7,7 +7,7 @@ somebody says otherwise. Nobody is evicted on what may be old: the pods are read
 
 import asyncio
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -278,14 +278,14 @@ class Loop:
         self.begins(leads=True)
         await self._read_doubtful()
         lap = self._metrics.stopwatch(self._clock.now_s) if self._metrics is not None else lambda _: None
-        orders = self._plan(lap)
+        orders = await self._plan(lap)
         if orders is not None and (orders.evictions or _grants(orders)):
             meant = {(order.pod, order.uid) for order in orders.evictions}
             scheduler.unsaid(orders)
             read = _concerned(orders)
             are_known = await self._read_again(read)
             lap("read")
-            orders = self._plan(lap)
+            orders = await self._plan(lap)
             if orders is not None and not are_known:
                 # Nobody goes; whoever needs nobody to go is placed all the same.
                 orders = self._without_evictions(orders)
@@ -321,33 +321,59 @@ class Loop:
         """Plans, and neither reads nor writes anything: what this one would do if it led."""
         self._looked = True
         self.begins(leads=False)
-        orders = self._plan(lambda _: None)
+        orders = await self._plan(lambda _: None)
         if orders is not None and self._scheduler.plan is not None:
             self._defects = 0
             self._scheduler.unsaid(orders)
             self._scheduler.decision = ""
             self._planned(self._scheduler.plan)
 
-    def _plan(self, lap: Callable[[str], None]) -> Orders | None:
-        """What is to be written. None: a defect of ours, and all is built anew a while later. When that does not help,
-        this process ends.
+    async def _plan(self, lap: Callable[[str], None]) -> Orders | None:
+        """What is to be written; nothing is waited for. None: a defect of ours.
+
+        Then the objects that it is about are looked for, and left out. When it is about none, all is built anew a while
+        later; and when that does not help, this process ends.
         """
         now_ns = int(self._clock.wall().timestamp() * _S)
         try:
             orders = self._scheduler.cycle(now_ns, lap, self._at_ns(), self.teller.words())
         except Exception as defect:
-            self._defects += 1
             place = traceback.extract_tb(defect.__traceback__)[-1]
             where, what = f"{place.filename}:{place.lineno}", f"{type(defect).__name__}: {defect}"
             self._log.error(f"a cycle failed: this is a {DEFECT}", error=what, where=where)
+            self._scheduler.start_afresh()
+            if await self._isolate(now_ns, what):
+                return None
+            self._defects += 1
             if self._defects >= _MOST_DEFECTS:
                 raise
-            self._scheduler.start_afresh()
             pause_s = doubled_s(_FIRST_DEFECT_S, self._defects - 1, _LONGEST_DEFECT_S)
             self._put_off_until_s = max(self._put_off_until_s, self._clock.now_s() + pause_s)
             self._awake.set()
             return None
+        self._tell_of_stumbles()
         return orders
+
+    async def _isolate(self, now_ns: int, what: str) -> bool:
+        """Whether there are objects without which a cycle works: the next one is made without them, at once."""
+        search = self._scheduler.search(now_ns, what)
+        for _ in search.steps():
+            # Between two trials others have their turn: leases are renewed, probes answered, watches read.
+            self.cycle_began_s = self._clock.now_s()
+            await asyncio.sleep(0)
+        self._scheduler.leave_out(search.found, what)
+        self._tell_of_stumbles()
+        if search.found:
+            self._awake.set()
+        return bool(search.found)
+
+    def _tell_of_stumbles(self) -> None:
+        """Objects that are left out because of a defect of ours."""
+        for thing, why in self._scheduler.stumbled(self._at_ns()):
+            self._log.error(f"an object is left out: this is a {DEFECT}", object=str(thing), error=why)
+        if self._metrics is not None:
+            counts = Counter(thing.kind for thing in self._scheduler.world.quarantine)
+            self._metrics.quarantined_objects.replace({(kind,): count for kind, count in counts.items()})
 
     async def _read_doubtful(self) -> None:
         """Pods of writes with no known outcome, read; who can't be read stays in doubt."""

@@ -4,12 +4,20 @@ It neither waits nor writes. The loop does both, and so can a simulation.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from msgspec import structs
 
-from muster.api.cluster import SUBGROUP_LABEL, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from muster.api.cluster import (
+    POD_GROUP_ANNOTATION,
+    SUBGROUP_LABEL,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+)
 from muster.api.evictionrequest import EvictionRequest
 from muster.api.kinds import decode
 from muster.api.model import Metadata, Model
@@ -26,6 +34,7 @@ from muster.controllers.certainty import Promises, certain, nominated
 from muster.controllers.clocks import end_clocks, keep_clocks
 from muster.controllers.flights import Flight, Flights
 from muster.controllers.patience import Patience
+from muster.controllers.suspects import Search
 from muster.controllers.unread import pod_of_unread
 from muster.decisions import orders
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, orders_of
@@ -37,6 +46,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
+from muster.snapshot.quarantine import GANG, Quarantined, Thing, said_of
 from muster.snapshot.queues import Costs
 from muster.snapshot.referred import REFERRED
 from muster.snapshot.requests import RESIZE_PENDING, is_resize_infeasible, is_resized
@@ -50,6 +60,8 @@ _BIND_ATTEMPTS, _EVICTION_ATTEMPTS = 3, 1
 _DOUBT_NS = 10 * _S
 # So many objects that are gone are remembered: a watch that is late may still speak of them.
 _MOST_GONE = 20_000
+# So many objects that changed since a cycle worked are suspected before all others.
+_MOST_LATELY = 10_000
 
 WATCHED = (Node, Pod, PodGroup, Queue, Topology, PriorityClass, PodDisruptionBudget, Namespace)
 # Without these the scheduler works all the same: what needs them is held, or treated as if it forbade.
@@ -84,6 +96,10 @@ class Scheduler:
         # By pod and uid.
         self._evictions: Patience[tuple[Key, str]] = Patience(free=_EVICTION_ATTEMPTS, longest_s=60)
         self._promises = Promises()
+        # Objects on which muster stumbles; those that were told already; and what changed since a cycle worked.
+        self._stumbles: Patience[Thing] = Patience(free=1)
+        self._known_stumbles: dict[Thing, str] = {}
+        self._lately: set[Thing] = set()
         # Objects, by uid, that were seen to go, or read and not found: whatever is still told of them is old.
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._identity, self._cycles = identity, 0
@@ -120,7 +136,17 @@ class Scheduler:
             remember(self._gone, uid, None, _MOST_GONE)
 
     def _take(self, found: Any, *, deleted: bool = False, anew: bool = False) -> bool:
+        """A defect of ours that one object meets costs that object its place, and no watch its life."""
+        try:
+            return self._take_in(found, deleted=deleted, anew=anew)
+        except Exception as defect:
+            self.world.set_aside(found, said_of(defect), deleted=deleted)
+            return True
+
+    def _take_in(self, found: Any, *, deleted: bool, anew: bool) -> bool:
         world, key = self.world, key_of(found.metadata)
+        if len(self._lately) < _MOST_LATELY:
+            self._lately.update(_suspects(found))
         if not anew and self._is_older(type(found), found.metadata):
             return False
         if isinstance(found, Pod):
@@ -181,6 +207,17 @@ class Scheduler:
             self._remember_gone(metadata.uid)
         elif not anew and metadata.uid in self._gone:
             return False
+        try:
+            self._take_unread(struct, metadata, why, deleted=deleted, raw=raw)
+        except Exception as defect:
+            if struct in (Pod, PodGroup, Queue):
+                self.world.set_aside(struct(metadata=metadata), said_of(defect), deleted=deleted)
+        if struct in REFERRED:
+            return False
+        facts = self.world.pods.get(key_of(metadata)) if struct is Pod else None
+        return not deleted and (facts is None or facts.ours)
+
+    def _take_unread(self, struct: type, metadata: Metadata, why: str, *, deleted: bool, raw: bytes) -> None:
         if struct is Pod:
             before = self.flights.real(key_of(metadata))
             same = before is not None and before.metadata.uid == metadata.uid
@@ -194,12 +231,9 @@ class Scheduler:
             self.world.apply(Queue(metadata=metadata, status=told), deleted=deleted, error=why)
         elif struct in REFERRED:
             self.world.refer_unread(struct, metadata, why, deleted=deleted)
-            return False
         elif deleted:
             for one in [one for one in self._known(struct) if key_of(one.metadata) == key_of(metadata)]:
                 self._take(one, deleted=True)
-        facts = self.world.pods.get(key_of(metadata)) if struct is Pod else None
-        return not deleted and (facts is None or facts.ours)
 
     def hide(self, struct: type, why: str = "") -> None:
         """Objects of a kind may not be read, and why; without a reason they may."""
@@ -266,9 +300,15 @@ class Scheduler:
         self.world.leave_alone(
             key for key, uid in self._evictions.resting(at_ns) if key in pods and pods[key].pod.metadata.uid == uid
         )
+        for thing in self._stumbles.rested(at_ns):
+            self._lately.add(thing)
+            self._known_stumbles.pop(thing, None)
+            self.world.take_back(thing)
         snapshot = self._builder.build(now_ns)
         lap("snapshot")
         self.plan, self._memory = schedule(snapshot, self._policy, self._memory)
+        for number, what in self.plan.defects.items():
+            self.world.leave_out(Thing(GANG, *snapshot.gangs[number].key), Quarantined(what, unknown=False))
         keep_clocks(self.plan, self.world, self.flights.unsure(), self.flights.gangs())
         lap("plan")
         self._cycles += 1
@@ -279,7 +319,47 @@ class Scheduler:
         for answer in found.answers:
             if answer not in orders.answers:
                 self.unanswered(answer.request)
+        self._lately.clear()
         return orders
+
+    def stumbled(self, now_ns: int) -> list[tuple[Thing, str]]:
+        """The objects on which muster stumbled since this was last asked. Each rests, ever longer, before it is tried
+        again.
+        """
+        quarantine = self.world.quarantine
+        for thing in self._known_stumbles.keys() - quarantine.keys():
+            del self._known_stumbles[thing]
+        new = [(thing, entry.why) for thing, entry in quarantine.items() if thing not in self._known_stumbles]
+        for thing, why in new:
+            self._known_stumbles[thing] = why
+            self._stumbles.failed(thing, now_ns, now_ns)
+        return new
+
+    def search(self, now_ns: int, why: str) -> Search:
+        """The trials that find the objects on which a cycle failed."""
+
+        def works(world: World) -> bool:
+            builder = Builder(
+                world,
+                default_queue=self._default_queue,
+                settings=self._settings,
+                priorities=self._priorities,
+                costs=self._costs,
+            )
+            try:
+                plan, _ = schedule(builder.build(now_ns), self._policy)
+                keep_clocks(plan, world, (), ())
+                orders_of(plan, world)
+            except Exception:
+                return False
+            return True
+
+        return Search(self.world.copy(), works, why, self._lately)
+
+    def leave_out(self, things: Iterable[Thing], why: str) -> None:
+        """These objects were found to be those on which cycles fail."""
+        for thing in things:
+            self.world.leave_out(thing, Quarantined(why, searched=True))
 
     def unsaid(self, found: Orders) -> None:
         """These orders are not carried out: what they would have told is told in the next cycle."""
@@ -430,6 +510,19 @@ class Scheduler:
             EvictionRequest: world.requests,
         }
         return kept[struct]
+
+
+def _suspects(found: Any) -> Iterator[Thing]:
+    """What may be left out because of an object that was seen."""
+    name, namespace = found.metadata.name, key_of(found.metadata)[0]
+    if isinstance(found, Pod):
+        gang = found.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
+        if gang:
+            yield Thing(GANG, namespace, gang)
+    elif isinstance(found, _NAMESPACED):
+        yield Thing(type(found).__name__, namespace, name)
+    else:
+        yield Thing(type(found).__name__, "", name)
 
 
 class _ToldGroup(Model, frozen=True, kw_only=True):

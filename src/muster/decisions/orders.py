@@ -14,7 +14,7 @@ from msgspec import structs
 
 from muster.api.admitted import Mark
 from muster.api.evictionrequest import EvictionRequestStatus
-from muster.api.podgroup import KEPT_ROOM_ANNOTATION, KeptRoom, PodGroupStatus
+from muster.api.podgroup import KEPT_ROOM_ANNOTATION, KeptRoom, PodGroup, PodGroupStatus
 from muster.api.queue import QueueStatus
 from muster.decisions.clearances import status_of as answer_status
 from muster.decisions.losses import over_budgets
@@ -27,6 +27,7 @@ from muster.decisions.status import fitting, status_of
 from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
 from muster.snapshot.kept import status_of_kept
+from muster.snapshot.quarantine import GANG, Quarantined, Thing, said_of
 from muster.snapshot.world import Key, State, World
 
 # The `schedulingBackoff` of those who want to be told after one failure.
@@ -285,11 +286,11 @@ def _statuses(
     for number in anew:
         gang = plan.snapshot.gangs[number]
         group = world.groups[gang.key]
-        backs_off = group.spec.scheduling_backoff == _ONCE
-        status = status_of(plan, number, group.status, group.metadata.generation or None, backs_off=backs_off)
-        if len(status.sub_groups) > _MANY_ROWS:
-            other = 2 * len(msgspec.json.encode(group.spec)) + len(msgspec.json.encode(status.kept))
-            status = fitting(status, _LARGEST_OBJECT - other)
+        try:
+            status = _status(plan, number, group)
+        except Exception as defect:
+            _leave_out(plan, number, world, defect)
+            continue
         if status == group.status:
             ordered.pop(gang.key, None)
             continue
@@ -304,13 +305,35 @@ def _statuses(
         yield StatusOrder(gang.key, group.metadata.uid, status, note, gang.queue, waited_s)
 
 
+def _status(plan: Plan, number: int, group: PodGroup) -> PodGroupStatus:
+    """The status that a gang is to have, in a size that an API server takes."""
+    backs_off = group.spec.scheduling_backoff == _ONCE
+    status = status_of(plan, number, group.status, group.metadata.generation or None, backs_off=backs_off)
+    if len(status.sub_groups) <= _MANY_ROWS:
+        return status
+    other = 2 * len(msgspec.json.encode(group.spec)) + len(msgspec.json.encode(status.kept))
+    return fitting(status, _LARGEST_OBJECT - other)
+
+
+def _leave_out(plan: Plan, number: int, world: World, defect: Exception) -> None:
+    """A gang of which muster can't say how it stands is not planned, and others are told all the same."""
+    thing = Thing(GANG, *plan.snapshot.gangs[number].key)
+    if thing not in world.quarantine or not world.quarantine[thing].unknown:
+        world.leave_out(thing, Quarantined(said_of(defect)))
+
+
 def _unnamed(status: PodGroupStatus) -> PodGroupStatus:
     return structs.replace(status, decision="")
 
 
 def _signals(plan: Plan, anew: Collection[int], world: World, words: Words) -> Iterator[SignalOrder]:
     for number in anew:
-        for one in signals_of(plan, number, world, words):
+        try:
+            signals = list(signals_of(plan, number, world, words))
+        except Exception as defect:
+            _leave_out(plan, number, world, defect)
+            continue
+        for one in signals:
             yield SignalOrder(plan.snapshot.gangs[number].key, one)
 
 

@@ -43,6 +43,8 @@ def status_of(
     """
     gang, outcome, snapshot = plan.snapshot.gangs[number], plan.outcomes[number], plan.snapshot
     now = time_of(snapshot.now_ns)
+    if gang.unknown:
+        return _left_out(gang, outcome, snapshot, before, generation)
     invalid = any(issue.code == Code.INVALID for issue in gang.held)
     conditions = list(_conditions(gang, outcome, snapshot, generation, invalid=invalid, backs_off=backs_off))
     found = structs.replace(
@@ -65,6 +67,25 @@ def status_of(
         pods_summary=f"{outcome.rows[0].placed}/{gang.minimum_pods[0]}/{outcome.rows[0].total}",
         sub_groups=rows,
         resources_status=_resources(gang, snapshot),
+    )
+
+
+def _left_out(
+    gang: Gang, outcome: Outcome, snapshot: Snapshot, before: PodGroupStatus, generation: int | None
+) -> PodGroupStatus:
+    """A gang on which muster stumbles: all that was known of it stays, but for the reason."""
+    first = foremost(outcome)
+    said = sentence(first.reason, gang, snapshot, first.others) if first is not None else ""
+    was = next((one.status for one in before.conditions if one.type == SCHEDULED), "False")
+    scheduled = Condition(
+        type=SCHEDULED, status=was, reason=Code.SCHEDULER_ERROR, message=said, observed_generation=generation
+    )
+    others = [one for one in before.conditions if one.type != SCHEDULED]
+    return structs.replace(
+        before,
+        phase=before.phase or PENDING,
+        reason=Code.SCHEDULER_ERROR,
+        conditions=[*others, since(scheduled, before.conditions, time_of(snapshot.now_ns))],
     )
 
 

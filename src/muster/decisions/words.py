@@ -504,7 +504,8 @@ def _bind_backoff(about: _About) -> list[str]:
 
 
 def _scheduler_error(about: _About) -> list[str]:
-    return [f"a {DEFECT}: its own check refused the placement", about.reason.detail, "report it with a snapshot"]
+    what = f"a {DEFECT} keeps {about.who} from being planned; other gangs are not affected"
+    return [what, about.reason.detail, "it is tried again after a while; report it with muster snapshot"]
 
 
 def _and_more(what: str, others: int) -> str:

@@ -21,6 +21,7 @@ from muster.plan.proof import Proof, Refused
 from muster.plan.reserved import Reserved
 from muster.plan.units import Spot, without
 from muster.snapshot.arrays import Gang, Kept, Snapshot
+from muster.snapshot.quarantine import said_of
 
 Ask = Callable[[Engine], Attempt]
 Judge = Callable[..., list[str]]
@@ -46,8 +47,7 @@ class State:
 
     def tell(self, error: Exception) -> None:
         """A defect of ours costs one gang its turn, and is told."""
-        what = f"{type(error).__name__}: {str(error)[:100]}"
-        self.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=what))
+        self.reasons.append(Reason(Code.SCHEDULER_ERROR, 0, detail=said_of(error)))
 
 
 class Books:

@@ -39,6 +39,7 @@ from muster.plan.stale import Clock, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
 from muster.snapshot.arrays import Gang, Key, Snapshot
+from muster.snapshot.quarantine import said_of
 
 # What part of a gang's steps each question may cost while victims are looked for.
 _PER_QUESTION = 4
@@ -84,6 +85,7 @@ class _Cycle:
         self._lost: dict[int, list[int]] = {}
         self._said: dict[Key, Remembered] = {}
         self._idle: dict[Key, Waits] = {}
+        self._defects: dict[int, str] = {}
 
     def place(self) -> None:
         """All turns, in the order of SPEC §7."""
@@ -96,7 +98,7 @@ class _Cycle:
             self._guarded(turn.gang, partial(self._take, turn), surplus=turn.surplus)
             for number in sorted(self._lone.open - self._lone.placed - self._lone.nominated):
                 # Others like it, whose turn came to nothing.
-                self._guarded(number, partial(self._try_alone, number), surplus=False)
+                self._guarded_alone(number)
             self._lone.open = set()
 
     def _guarded(self, number: int, do: Callable[[], None], *, surplus: bool) -> None:
@@ -105,6 +107,9 @@ class _Cycle:
             do()
         except Exception as error:
             self._lone.adopt(self._books.placements)
+            if self._lone.open <= {number}:
+                # Of several that are served together nobody knows which one it was: it is told, and does not rest.
+                self._defects[number] = said_of(error)
             self._lone.open.discard(number)
             if number in self._lone.placed or number in self._lone.nominated:
                 self._books.give_up(number)
@@ -123,12 +128,16 @@ class _Cycle:
             # Its room went to others: it comes back another time.
             return
         if turn.lone_shape != NONE and Action.ALLOCATE in self._policy.actions:
-            self._lone.serve(turn, self._line, self._try_alone)
+            self._lone.serve(turn, self._line, self._guarded_alone)
         elif turn.surplus:
             if self._try_surplus(books.state(turn.gang)):
                 self._line.put_back(turn, self._snapshot.gangs[turn.gang])
         else:
             self._try_minimum(books.state(turn.gang))
+
+    def _guarded_alone(self, number: int) -> None:
+        """A defect costs this one, and not the one whose turn it is together with others like it."""
+        self._guarded(number, partial(self._try_alone, number), surplus=False)
 
     def _try_alone(self, number: int) -> None:
         """A gang of one pod that could not be placed together with others like it."""
@@ -509,7 +518,9 @@ class _Cycle:
         outcomes = Outcomes(len(snapshot.gangs), tried, untried)
         queues = books.accounts.outcomes() if snapshot.queues.written else ()
         placements, evictions = tuple(books.placements), tuple(books.evictions)
-        return Plan(snapshot, outcomes, placements, evictions, queues, books.kept(), tuple(self._answers()))
+        return Plan(
+            snapshot, outcomes, placements, evictions, queues, books.kept(), tuple(self._answers()), self._defects
+        )
 
     def _answers(self) -> Iterator[Answer]:
         """What is said to EvictionRequests. One is granted in the cycle after the one that reserves the room: when the

@@ -270,6 +270,8 @@ class Plan:
     kept: Mapping[int, tuple[Kept, ...]] = field(default_factory=dict)
     # What is said to EvictionRequests.
     answers: tuple[Answer, ...] = ()
+    # Per gang whose turn ended by a defect: which.
+    defects: Mapping[int, str] = field(default_factory=dict)
 
     def of(self, key: tuple[str, str]) -> tuple[Gang, Outcome]:
         """One gang and what came of it. Raises KeyError."""

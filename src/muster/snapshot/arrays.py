@@ -249,6 +249,8 @@ class Gang:
     queue_field: str = "spec.queue"
     # What it asks for and may get in ways that are not planned with.
     doubts: tuple[Doubt, ...] = ()
+    # Whether muster stumbles on it: then nothing of it is known but that its placed pods are `aside`.
+    unknown: bool = False
 
     @property
     def is_preemptible(self) -> bool:

@@ -8,23 +8,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muster.api.cluster import Namespace, Pod, PodSpec
-from muster.api.model import Metadata
+from muster.api.cluster import Namespace, Node, NodeStatus, Pod, PodDisruptionBudget, PodSpec
+from muster.api.model import Condition, Metadata
 from muster.api.podgroup import PodGroup
 from muster.api.priorities import Priorities
+from muster.api.queue import Queue
+from muster.api.topology import Topology
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
-from muster.errors import DEFECT
 from muster.snapshot.apart import FREE, Apart
 from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot, Stray
 from muster.snapshot.asked import Asked
 from muster.snapshot.claims import Tie, Ties
 from muster.snapshot.clearances import clearances_of
 from muster.snapshot.domains import Domains, domains_of
-from muster.snapshot.gangs import UNSUPPORTED, Checked, Known, Surroundings, gang_of
+from muster.snapshot.gangs import SCHEDULER_ERROR, UNSUPPORTED, Checked, Known, Surroundings, gang_of, unknown_gang
 from muster.snapshot.guards import Guards
 from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
 from muster.snapshot.priorities import Ranks, priority_of, values_of
+from muster.snapshot.quarantine import (
+    BUDGET,
+    GANG,
+    NODE,
+    QUEUE,
+    TOPOLOGY,
+    Quarantined,
+    Thing,
+    said_of,
+    told_of,
+)
 from muster.snapshot.queues import CHARGES, UNLIMITED, Costs, Queues, Standing, implied
 from muster.snapshot.requests import Request
 from muster.snapshot.room import ALLOCATABLE, HELD, OTHERS, RELEASING, Amounts
@@ -124,13 +136,12 @@ class Builder:
             self._forget()
             self._look_at_nodes()
             changed = set(world.groups)
-        elif self._topologies_seen != world.topologies:
+        elif self._topologies_seen != self._topologies():
             self._look_at_topologies()
         if self._standing_at != world.queue_changes:
-            classes = values_of(world.priority_classes)
-            self._standing = Standing(world.queues, world.invalid_queues, classes)
+            self._standing = self._standing_now()
             self._standing_at = world.queue_changes
-        self._guards.update(world.budgets, world.left_alone | world.unread)
+        self._guards.update(*self._budgets())
         self._look_at_promises(now_ns)
         changed |= self._others_rules()
         self._rebuild_gangs(changed)
@@ -141,7 +152,9 @@ class Builder:
     def _look_at_nodes(self) -> None:
         world = self._world
         self._names = tuple(sorted(world.nodes))
-        self._nodes = [world.nodes[name] for name in self._names]
+        # A node on which muster stumbles takes nothing; what runs there runs.
+        out = {thing.name for thing in world.quarantine if thing.kind == NODE}
+        self._nodes = [_stand_in(name) if name in out else world.nodes[name] for name in self._names]
         self._row_of = {name: row for row, name in enumerate(self._names)}
         self._table = NodeTable(self._nodes)
         self._ties = Ties(self._table)
@@ -150,19 +163,42 @@ class Builder:
         self._look_at_topologies()
 
     def _look_at_topologies(self) -> None:
-        self._topologies_seen = dict(self._world.topologies)
+        self._topologies_seen = self._topologies()
         names = sorted(self._topologies_seen)
         self._topology_number = {name: number for number, name in enumerate(names)}
         self._domains: tuple[Domains, ...] = tuple(
             domains_of(self._topologies_seen[name], self._nodes) for name in names
         )
 
+    def _topologies(self) -> dict[str, Topology]:
+        """The topologies, but for those on which muster stumbles: they are not there."""
+        out = {thing.name for thing in self._world.quarantine if thing.kind == TOPOLOGY}
+        return {name: one for name, one in self._world.topologies.items() if name not in out}
+
+    def _standing_now(self) -> Standing:
+        """The queues; one on which muster stumbles is one that can't be read."""
+        queues, invalid = dict(self._world.queues), dict(self._world.invalid_queues)
+        for thing, entry in self._world.quarantine.items():
+            if thing.kind == QUEUE and thing.name in queues:
+                queues[thing.name], invalid[thing.name] = Queue(metadata=Metadata(name=thing.name)), told_of(entry)
+        return Standing(queues, invalid, values_of(self._world.priority_classes))
+
+    def _budgets(self) -> tuple[dict[Key, PodDisruptionBudget], set[Key]]:
+        """The disruption budgets, and the pods that nobody may evict: also those whose budget muster stumbles on."""
+        world, staying = self._world, self._world.left_alone | self._world.unread
+        out = {(thing.namespace, thing.name) for thing in world.quarantine if thing.kind == BUDGET}
+        if not out:
+            return world.budgets, staying
+        spaces = {namespace for namespace, _ in out}
+        guarded = {key for key in world.pods if key[0] in spaces}
+        return {key: one for key, one in world.budgets.items() if key not in out}, staying | guarded
+
     def _rebuild_gangs(self, changed: set[Key]) -> None:
         world = self._world
         around = Surroundings(
             self._row_of,
             lambda name: allocatable_of(world.nodes[name]),
-            world.topologies,
+            self._topologies_seen,
             self._topology_number,
             self._standing,
             Ranks(self._standing, world.priority_classes, self._system_namespaces),
@@ -246,6 +282,10 @@ class Builder:
     def _gang(self, key: Key, group: PodGroup, around: Surroundings) -> Gang:
         """A defect of ours costs one gang its place in the plan, and is told; never the others."""
         world = self._world
+        thing = Thing(GANG, *key)
+        entry = world.quarantine.get(thing)
+        if entry is not None and entry.unknown:
+            return self._unknown(key, group, entry.why)
         members = world.members.get(key, {}).values()
         known = Known(world.resting.get(key, ""), world.recorded.get(key, {}), world.parted(key))
         self._failed.discard(key)
@@ -254,11 +294,21 @@ class Builder:
             # Asked of every gang in every cycle: found once, here.
             _ = gang.is_broken
         except Exception as defect:
-            bare = PodGroup(metadata=Metadata(name=group.metadata.name, namespace=group.metadata.namespace))
-            error = f"this is a {DEFECT}: {type(defect).__name__}: {defect}"
-            gang = gang_of(key, bare, (), error, around, Known(known.resting))
-            self._failed.add(key)
+            entry = world.quarantine[thing] = Quarantined(said_of(defect))
+            return self._unknown(key, group, entry.why)
+        if entry is not None:
+            gang = replace(gang, held=(*gang.held, Issue(SCHEDULER_ERROR, 0, entry.why)))
         return gang
+
+    def _unknown(self, key: Key, group: PodGroup, why: str) -> Gang:
+        """A gang on which muster stumbles. Its pods keep their room, and stay charged: by their marks, as strays; where
+        there are no marks, to the queue that admitted it.
+        """
+        self._failed.add(key)
+        members = self._world.members.get(key, {}).values() if not self._world.asks_for_marks else ()
+        placed = (facts for facts in members if facts.state is State.PLACED and facts.mark is None)
+        aside = [self._plain_shape(facts.request) for facts in placed if facts.pod.spec.node_name in self._row_of]
+        return unknown_gang(key, group.status.admitted_queue or group.spec.queue or self._default_queue, aside, why)
 
     def _strays(self) -> tuple[Stray, ...]:
         """What queues are charged for beside gangs. Pods of a gang that can't be built are charged all the same."""
@@ -327,12 +377,9 @@ class Builder:
     def _arrays(self, now_ns: int) -> Snapshot:
         if self._keys is None:
             self._keys = sorted(self._gangs)
+        waiting = self._look_at_waiting()
         gangs = tuple(map(self._gangs.__getitem__, self._keys))
         promised = self._promised()
-        waiting = sorted({batch.shape for key in self._waiting for batch in self._gangs[key].waiting})
-        for shape in waiting:
-            if shape not in self._open:
-                self._look_at_shape(shape)
         repelled = self._repelled()
         strays = self._strays()
         self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
@@ -462,6 +509,27 @@ class Builder:
         }
         return {shape: mask for shape, mask in masks.items() if mask.any()}
 
+    def _look_at_waiting(self) -> list[int]:
+        """The shapes of all pods that wait. A gang with one on which muster stumbles is left out."""
+        wrong: dict[int, str] = {}
+        for shape in {batch.shape for key in self._waiting for batch in self._gangs[key].waiting}:
+            if shape not in self._open:
+                try:
+                    self._look_at_shape(shape)
+                except Exception as defect:
+                    self._open.pop(shape, None)
+                    wrong[shape] = said_of(defect)
+        for key in sorted(self._waiting) if wrong else ():
+            why = next((wrong[batch.shape] for batch in self._gangs[key].waiting if batch.shape in wrong), None)
+            if why is not None:
+                self._world.quarantine[Thing(GANG, *key)] = Quarantined(why)
+                before = self._gangs[key]
+                now = self._gangs[key] = self._unknown(key, self._world.groups[key], why)
+                self._waiting.discard(key)
+                self._use(before.queue, -1)
+                self._use(now.queue, 1)
+        return sorted({batch.shape for key in self._waiting for batch in self._gangs[key].waiting})
+
     def _look_at_shape(self, shape: int) -> None:
         spec, ties = self._shapes[shape].spec, self._shapes[shape].ties
         reached = self._ties.mask(ties)
@@ -483,6 +551,11 @@ class Builder:
                 more[RELEASING][row, number] += terminating
         pairs = zip((*tables, asks), more, strict=True)
         return [np.asfortranarray(np.concatenate(pair, axis=1)) for pair in pairs]
+
+
+def _stand_in(name: str) -> Node:
+    not_ready = [Condition(type="Ready", status="Unknown")]
+    return Node(metadata=Metadata(name=name), status=NodeStatus(conditions=not_ready))
 
 
 def _held(gang: Gang, too_many: Collection[int]) -> Gang:

@@ -32,7 +32,7 @@ _NOTHING_BETTER: Mapping[str, Recorded] = {}
 _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 
 INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
-BIND_BACKOFF = "BindBackoff"
+BIND_BACKOFF, SCHEDULER_ERROR = "BindBackoff", "SchedulerError"
 WAITING_FOR_ROOM = "WaitingForRoom"
 # How the message goes on after the name when the room is not the gang's: other schedulers have nominated it.
 WAITS_FOR_PROMISED = "waits for room that is nominated for pods of other schedulers"
@@ -186,6 +186,12 @@ def _queue_of(wanted: str, admitted: Iterable[PodFacts], notes: list[Issue]) -> 
         return wanted
     notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
     return min(found, key=lambda queue: (-found[queue], queue))
+
+
+def unknown_gang(key: Key, queue: str, aside: Iterable[int], why: str) -> Gang:
+    """A gang of which nothing but its name is used: it is held, and its placed pods, given by shape, stay charged."""
+    issue = Issue(SCHEDULER_ERROR, 0, why)
+    return Gang(key, queue, 0, NON_PREEMPTIBLE, 0, _NO_TREE, aside=tuple(aside), held=(issue,), unknown=True)
 
 
 def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:

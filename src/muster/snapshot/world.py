@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
@@ -18,6 +19,7 @@ from muster.api.topology import Topology
 from muster.errors import BadObject
 from muster.snapshot.arrays import Recorded
 from muster.snapshot.ports import Port, PortIndex
+from muster.snapshot.quarantine import BUDGET, GANG, NODE, POD, Quarantined, Thing, said_of, told_of
 from muster.snapshot.referred import NO_REFERENCES, REFERRED, References, Referred, references_of
 from muster.snapshot.requests import (
     LARGEST,
@@ -26,6 +28,7 @@ from muster.snapshot.requests import (
     held_request_of,
     is_resize_infeasible,
     is_resized,
+    request_of,
     unsupported_annotations,
 )
 from muster.snapshot.room import HELD, OTHERS, RELEASING, Room
@@ -126,7 +129,8 @@ class World:
         # Kinds of which objects may not be read, and why.
         self.hidden: dict[type, str] = {}
         self.requests: dict[Key, EvictionRequest] = {}
-        self.room, self.carriers = Room(), Carriers()
+        # `_is_torn`: a change of these has begun and has not ended.
+        self.room, self.carriers, self._is_torn = Room(), Carriers(), False
         # What pods refer to: claims, PodGroups of Kubernetes, classes of devices.
         self.referred = Referred()
         # PodGroups that were read with errors, with the first of them.
@@ -162,6 +166,7 @@ class World:
         self._changed: set[Key] = set()
         self._nodes_changed = True
         self.listener: Listener | None = None
+        self.quarantine: dict[Thing, Quarantined] = {}
         # Namespaces in which other pods than before count in disruption budgets.
         self._guarded_anew: set[str] = set()
 
@@ -185,14 +190,108 @@ class World:
         other.carriers, other.namespace_changes = self.carriers.copy(), self.namespace_changes
         other.referred = self.referred.copy()
         other.asks_for_marks, other._adopted, other.strays = self.asks_for_marks, dict(self._adopted), set(self.strays)
+        other.quarantine = dict(self.quarantine)
         other.look_again()
         return other
 
     def apply(self, found: Any, *, deleted: bool = False, error: str = "") -> None:
         """An object that came, changed or went. Kinds that nobody asks about are not kept.
 
-        `error` is what a PodGroup or a pod was read with: such a gang, or pod, is not tried.
+        `error` is what a PodGroup or a pod was read with: such a gang, or pod, is not tried. A defect of ours costs
+        this object its place, and no other.
         """
+        thing = Thing(type(found).__name__, *_place_of(found))
+        entry = self.quarantine.get(thing)
+        try:
+            self._apply(found, deleted=deleted, error=error)
+        except Exception as defect:
+            self.set_aside(found, said_of(defect), deleted=deleted)
+            return
+        if entry is not None and (deleted or not entry.searched) and thing.kind != GANG:
+            self.quarantine.pop(thing, None)
+
+    def set_aside(self, found: Any, why: str, *, deleted: bool = False) -> None:
+        """An object on which muster stumbles. Of a pod, what it holds stays held."""
+        thing, key = Thing(type(found).__name__, *_place_of(found)), key_of(found.metadata)
+        if self._is_torn:
+            self._recount()
+        if isinstance(found, Pod):
+            self._swap(key, None if deleted else self._unknown(found, why))
+        else:
+            kept: dict[type, tuple[dict[Any, Any], Any]] = {
+                PodGroup: (self.groups, key),
+                Node: (self.nodes, thing.name),
+                Queue: (self.queues, thing.name),
+                Topology: (self.topologies, thing.name),
+                PriorityClass: (self.priority_classes, thing.name),
+                PodDisruptionBudget: (self.budgets, key),
+            }
+            if type(found) in kept:
+                objects, name = kept[type(found)]
+                _keep(objects, name, found, deleted)
+        if isinstance(found, Node):
+            self.room.set(thing.name, {})
+        if deleted:
+            self.quarantine.pop(thing, None)
+        else:
+            self.quarantine[thing] = Quarantined(why)
+        self._touch(thing)
+
+    def leave_out(self, thing: Thing, entry: Quarantined) -> None:
+        """An object that was found to be one on which muster stumbles."""
+        self.quarantine[thing] = entry
+        self._touch(thing)
+
+    def take_back(self, thing: Thing) -> None:
+        """It is tried again."""
+        key = (thing.namespace, thing.name)
+        if self.quarantine.pop(thing, None) is None:
+            return
+        if thing.kind == POD and key in self.pods:
+            self.apply(self.pods[key].pod)
+        elif thing.kind == NODE and thing.name in self.nodes:
+            self.apply(self.nodes[thing.name])
+        self._touch(thing)
+
+    def _touch(self, thing: Thing) -> None:
+        """All that depends on an object is looked at again."""
+        if thing.kind == GANG:
+            self._changed.add((thing.namespace, thing.name))
+        elif thing.kind == BUDGET:
+            self._guarded_anew.add(thing.namespace)
+        elif thing.kind != POD:
+            self.queue_changes += 1
+            self.look_again()
+
+    def _recount(self) -> None:
+        """The room from the pods alone: adding one to it was not completed."""
+        self.room, self.ported, self.ports = Room(), {}, PortIndex()
+        for name, node in self.nodes.items():
+            known = Thing(NODE, "", name) not in self.quarantine
+            self.room.set(name, allocatable_of(node) if known else {})
+        self.carriers = Carriers()
+        for facts in self.pods.values():
+            self._hold(facts, 1)
+        self._is_torn = False
+        self.look_again()
+
+    def _unknown(self, pod: Pod, why: str) -> PodFacts:
+        """A pod of which no more is known than where it is, and what it asks for if that can be said."""
+        ours, gang = self._whose(pod)
+        try:
+            request = request_of(pod.spec)
+        except Exception:
+            request = _EVERYTHING
+        terms: tuple[Term, ...] = ()
+        mark: Mark | None = None
+        with suppress(Exception):
+            mark = self._mark_of(pod)
+        with suppress(Exception):
+            terms = terms_of(pod, key_of(pod.metadata)[0])
+        problem, shape = told_of(Quarantined(why)), _UNKNOWN + repr(sorted(request.items())).encode()
+        return PodFacts(pod, state_of(pod), ours, gang, request, shape, (), problem, (), terms=terms, mark=mark)
+
+    def _apply(self, found: Any, *, deleted: bool, error: str) -> None:
         if isinstance(found, Pod):
             self._apply_pod(key_of(found.metadata), None if deleted else found, error)
         elif isinstance(found, Node):
@@ -317,12 +416,16 @@ class World:
     def _apply_group(self, key: Key, group: PodGroup, deleted: bool, error: str) -> None:
         self._changed.add(key)
         turned = deleted == (key in self.groups)
+        if deleted:
+            self.quarantine.pop(Thing(GANG, *key), None)
+        self._is_torn = turned
         if turned:
             # Its pods become those of a gang, or those of none.
             for facts in self.members.get(key, {}).values():
                 if facts.holds and facts.mark is None and not self.asks_for_marks:
                     self.room.add(OTHERS, facts.pod.spec.node_name, facts.request, 1 if deleted else -1)
         _keep(self.groups, key, group, deleted)
+        self._is_torn = False
         for pod, facts in self.members.get(key, {}).items():
             self._look_for_gang(pod, facts)
         _keep(self.invalid, key, error, deleted or not error)
@@ -385,7 +488,12 @@ class World:
         ):
             self._renew(key, before, pod)
             return
-        self.pods.pop(key, None)
+        self._swap(key, None if pod is None else self._facts(pod, error))
+
+    def _swap(self, key: Key, facts: PodFacts | None) -> None:
+        """One pod in place of what was known of it. Nothing of it is found out here, only added up."""
+        before = self.pods.pop(key, None)
+        self._is_torn = True
         self.strays.discard(key)
         self.unread.discard(key)
         self.nominated.discard(key)
@@ -399,11 +507,10 @@ class World:
                 del self.members[before.gang][key]
                 if not self.members[before.gang]:
                     del self.members[before.gang]
-        facts = None
-        if pod is not None:
-            facts = self.pods[key] = self._facts(pod, error)
+        if facts is not None:
+            self.pods[key] = facts
             self._hold(facts, 1)
-            if not facts.ours and facts.state is State.WAITING and pod.status.nominated_node_name:
+            if not facts.ours and facts.state is State.WAITING and facts.pod.status.nominated_node_name:
                 self.promised[key] = facts
             self._look_for_gang(key, facts)
             if facts.problem and facts.holds:
@@ -411,21 +518,29 @@ class World:
             if facts.gang is not None:
                 self._changed.add(facts.gang)
                 self.members.setdefault(facts.gang, {})[key] = facts
-                if facts.state is State.WAITING and pod.status.nominated_node_name:
+                if facts.state is State.WAITING and facts.pod.status.nominated_node_name:
                     self.nominated.add(key)
                 if facts.state is State.WAITING and facts.refers:
                     self.referred.file(key, facts.refers, waits=True)
+        self._is_torn = False
         # Who was not known, and goes, changes nothing: a watch may tell the same thing twice.
-        if self.listener is not None and (before is not None or facts is not None):
-            self.listener.pod_changed(before, facts)
+        if before is not None or facts is not None:
+            self._tell_of_pod(key, before, facts)
+
+    def _tell_of_pod(self, key: Key, before: PodFacts | None, facts: PodFacts | None) -> None:
+        """What others do with it is no reason not to plan with it."""
+        try:
+            if self.listener is not None:
+                self.listener.pod_changed(before, facts)
+        except Exception as defect:
+            self.quarantine[Thing(POD, *key)] = Quarantined(said_of(defect), unknown=False)
 
     def _renew(self, key: Key, before: PodFacts, pod: Pod) -> None:
         """A pod of which something changed that nobody plans with: its gang stands as it stood."""
         # What is the same is kept once.
         facts = before._replace(pod=structs.replace(pod, spec=before.pod.spec))
         self._renewed(key, facts)
-        if self.listener is not None:
-            self.listener.pod_changed(before, facts)
+        self._tell_of_pod(key, before, facts)
 
     def _renewed(self, key: Key, facts: PodFacts) -> None:
         """A pod that holds what it held, in the gang that it was in."""
@@ -457,11 +572,16 @@ class World:
             if facts.state is State.TERMINATING:
                 yield RELEASING
 
-    def _facts(self, pod: Pod, error: str = "") -> PodFacts:
-        """What placement asks of a pod; most of it follows from the template that it was made from."""
+    def _whose(self, pod: Pod) -> tuple[bool, Key | None]:
+        """Whether a pod is ours, and its gang."""
         name = pod.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
         ours = pod.spec.scheduler_name in self._schedulers or (not pod.spec.scheduler_name and bool(name))
         gang = (pod.metadata.namespace or DEFAULT_NAMESPACE, name) if ours and name else None
+        return ours, gang
+
+    def _facts(self, pod: Pod, error: str = "") -> PodFacts:
+        """What placement asks of a pod; most of it follows from the template that it was made from."""
+        ours, gang = self._whose(pod)
         template = self._templates.of(pod.spec)
         # Every pod has containers; one that could not be read has none.
         unknown = bool(error) and bool(pod.spec.node_name) and not pod.spec.containers
@@ -504,6 +624,12 @@ def _held_by(pod: Pod, request: Request) -> Request:
         return held_request_of(pod)
     except BadObject:
         return request
+
+
+def _place_of(found: Any) -> Key:
+    """Namespace and name of an object; objects of the cluster have no namespace."""
+    namespaced = isinstance(found, (Pod, PodGroup, PodDisruptionBudget))
+    return key_of(found.metadata) if namespaced else (found.metadata.namespace, found.metadata.name)
 
 
 def key_of(metadata: Metadata) -> Key:

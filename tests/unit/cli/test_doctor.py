@@ -629,3 +629,18 @@ def test_the_table_says_a_shared_hint_once(muster, doctor):
     assert done.out.count("muster manifests has the roles") == 1
     assert done.out.count("FAIL") == 2
     assert "next: mend what is said above, then muster doctor" in done.err
+
+
+def test_objects_that_are_left_out_because_of_a_defect(doctor):
+    assert states(doctor(healthy())[0])["defects"] == ["ok"]
+    condition = {
+        "type": "Scheduled",
+        "status": "False",
+        "message": "a defect in muster keeps the gang from being planned",
+    }
+    wrong = {**group("h"), "status": {"conditions": [condition]}}
+    found, done = doctor(healthy(wrong))
+    assert done.code == 1
+    assert [(one["state"], one["message"]) for one in found["defects"]] == [
+        ("fail", "PodGroup team/h is left out because of a defect in muster")
+    ]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from muster.api.tree import NONE
 from muster.snapshot import build as building
 from muster.snapshot.build import Builder, build
-from muster.snapshot.queues import PARTS, UNLIMITED
+from muster.snapshot.queues import CHARGES, PARTS, UNLIMITED
 from muster.snapshot.world import World
 from oracle.engine import apply, world_of
 from oracle.instances import GPU, group, node, pod, topology
@@ -533,9 +533,11 @@ def test_a_defect_of_ours_costs_one_gang_its_place(monkeypatch, defect):
     snapshot = snapshot_of(*documents_of({**things, "pods": pods}))
     bad, good = snapshot.gangs
     assert free(snapshot, "n", "nvidia.com/gpu") == 1
-    assert [one.code for one in bad.held] == ["Invalid"]
-    assert f"a defect in muster: {defect.__name__}: " in bad.held[0].detail
+    assert [one.code for one in bad.held] == ["SchedulerError"]
+    assert bad.held[0].detail.startswith(f"{defect.__name__}: ")
     assert "nobody thought of this" in bad.held[0].detail
+    # Its queue still pays for it.
+    assert [int(snapshot.charges[shape, CHARGES.index("gpu")]) for shape in bad.aside] == [PARTS]
     assert (good.held, len(good.waiting)) == ((), 1)
 
 

@@ -18,7 +18,7 @@ from muster.api.gpus import GpuWeights
 from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD_GROUP, Kind, kind_of, read_core, read_object
 from muster.api.nearest import Nearest
-from muster.api.podgroup import PodGroup
+from muster.api.podgroup import KEEP_ANNOTATION, PodGroup, is_grouped
 from muster.api.queue import Queue
 from muster.api.storage import PersistentVolume, PersistentVolumeClaim
 from muster.api.topology import Topology
@@ -136,6 +136,8 @@ def load(
         grouped = _group(world, sources, judged, config, lookup)
         if before is not None:
             _group(before, sources[:given], judged, config, lookup)
+        for one in filter(None, (world, before) if not live else ()):
+            told += _renew(one, sources, judged, config)
     notes = (*told, *_about_input(reading), *_about_groups(grouped))
     loaded = Loaded(
         *(config, world, reading.checked, notes, _gangs_added(coming, reading, grouped)),
@@ -267,6 +269,32 @@ def _group(
     for assigned in found.pods:
         world.apply(_member(world.pods[assigned[:2]].pod, assigned))
     return found
+
+
+def _renew(world: World, sources: Sequence[Source], judged: Sequence[Checked], config: Config) -> list[str]:
+    """PodGroups that the grouper of an earlier version wrote for what starts in an order: as it writes them now, and as
+    the one of a cluster brings them up to date when it starts. What to say about it.
+    """
+    old = {key for key, group in world.groups.items() if _is_of_before(group)}
+    pods = {key for key, facts in world.pods.items() if facts.ours and facts.gang in old}
+    if not pods:
+        return []
+    found = groupable(sources, judged, config, only=pods).group()
+    renewed = [made.document for made in found.groups if KEEP_ANNOTATION in made.document["metadata"]["annotations"]]
+    for document in renewed:
+        world.apply(read_object(document, POD_GROUP, strict=False)[0])
+    return [_renewed(len(renewed))] if renewed else []
+
+
+def _renewed(count: int) -> str:
+    return f"{plural(count, 'PodGroup')} of an earlier version taken as the grouper writes it now: {KEEP_ANNOTATION}"
+
+
+def _is_of_before(group: PodGroup) -> bool:
+    """Whether the grouper wrote it, some children are enough, and it does not say whether they are kept together."""
+    minimums = [group.spec.min_sub_group, *(one.min_sub_group for one in group.spec.sub_groups or ())]
+    said = KEEP_ANNOTATION in group.metadata.annotations
+    return is_grouped(group) and not said and any(minimum is not None for minimum in minimums)
 
 
 def _member(pod: Pod, assigned: Assignment) -> Pod:

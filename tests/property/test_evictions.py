@@ -12,6 +12,8 @@ import yaml
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from muster.plan.cycle import schedule
+from muster.plan.evictor import Evictor
 from muster.plan.outcome import Plan, Verdict
 from muster.plan.shares import fair_shares
 from muster.sim.objects import BEGIN
@@ -25,7 +27,7 @@ from oracle.queues import CHARGES, PARTS, read_queues, total
 from oracle.rights import CONSOLIDATE, PREEMPT, RECLAIM
 from oracle.victims import Cluster
 from scenarios.carry import evicted_of, sent_of
-from scenarios.story import Story
+from scenarios.story import Story, done_by, unlike
 
 EXAMPLES = int(os.environ.get("MUSTER_TEST_EXAMPLES", "200"))
 # Units to choose from, up to which the choice is the best there is (SPEC §8).
@@ -223,6 +225,32 @@ def voluntary(plan: Plan) -> dict[str, str]:
 def test_nobody_is_wronged(objects):
     """Invariants 5, 6 and 7 of SPEC §11, by an oracle that reads the documents for itself."""
     played(objects)
+
+
+@st.composite
+def rivals(draw: st.DrawFn) -> Objects:
+    """A crowd in which a gang like g waits in each of several queues."""
+    objects = draw(crowds().filter(lambda one: one["queues"]))
+    gangs, pods = objects["gangs"], objects["pods"]
+    for number, queue in enumerate(sorted(set(objects["queues"]) - {"top", gangs["g"]["queue"]})):
+        name = f"g{number}"
+        gangs[name] = {**gangs["g"], "queue": queue}
+        objects["history"][name] = {**objects["history"]["g"]}
+        pods += [{**one, "gang": name, "name": f"{name}-{one['name']}"} for one in pods if one["gang"] == "g"]
+    return objects
+
+
+@given(rivals())
+def test_nobody_is_missed_because_of_what_another_asked_in_vain(objects):
+    """No decision is missing (SPEC §11.11): the plan is the same when no question counts as asked before."""
+    note(shown(objects))
+    scenario = msgspec.convert({"claim": "c", "why": "w", **objects, "steps": [{"expect": {}}]}, Scenario)
+    snapshot = build(world_of(scenario.all()), 0)
+    remembering, _ = schedule(snapshot)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Evictor, "_signature", lambda *_: object())
+        asking, _ = schedule(snapshot)
+    assert unlike(done_by(remembering), done_by(asking)) == []
 
 
 @some(0.5)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from muster.api import migration
-from muster.api.kinds import POD_GROUP, Kind, Unknown, kind_of
+from muster.api.kinds import NATIVE_POD_GROUP, POD_GROUP, Kind, Unknown, kind_of
 from muster.api.tree import minimum_in_words
 from muster.api.validation import ERROR, WARNING, Violation
 from muster.api.writing import write_yaml
@@ -218,7 +218,10 @@ def _foreign_kind(value: Any) -> str:
     """The kind of a document that is none of ours; nothing for one of ours, or one that can't be read."""
     kind = kind_of(value)
     ours = isinstance(kind, Kind) and kind.ours
-    return "" if value is None or ours or (isinstance(kind, Unknown) and kind.problem) else str(value.get("kind"))
+    if value is None or ours or (isinstance(kind, Unknown) and kind.problem):
+        return ""
+    # Kubernetes has a PodGroup, too.
+    return kind.resource if kind is NATIVE_POD_GROUP else str(value.get("kind"))
 
 
 def _migrated(source: Source, counts: str) -> migration.Migrated:

@@ -89,6 +89,69 @@ metadata: {name: small, annotations: {pod-group-name: small}}
 spec: {containers: [{resources: {requests: {cpu: 1}}}]}
 """
 
+# What pods refer to: a volume of one zone, a claim that is not there, a group of Kubernetes, a class of devices.
+REFERRED = """
+apiVersion: v1
+kind: Node
+metadata: {name: near, labels: {topology.kubernetes.io/zone: z1, rack: r1, owner: alice}}
+status: {allocatable: {cpu: 8}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: far, labels: {topology.kubernetes.io/zone: z2, rack: r2}}
+status: {allocatable: {cpu: 8}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: regional, labels: {topology.kubernetes.io/region: z2, rack: r2}}
+status: {allocatable: {cpu: 8}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: c, labels: {team: crimson}, annotations: {pv.kubernetes.io/bind-completed: "yes", note: private}}
+spec: {volumeName: v}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: of-strangers}
+spec: {volumeName: private}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v, labels: {topology.kubernetes.io/zone: z2, team: crimson}}
+spec:
+  csi: {driver: d, volumeHandle: private}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [r2]}]}]}}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: native}
+spec: {schedulingPolicy: {gang: {minCount: 2}}, resourceClaims: [{name: private}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: fpga, labels: {team: crimson}}
+spec: {extendedResourceName: a.io/fpga, selectors: [{cel: {expression: private}}]}
+""" + "".join(
+    f"""---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {{name: {name}}}
+spec: {{minMember: 1}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, annotations: {{pod-group-name: {name}}}}}
+spec: {{{spec}}}
+"""
+    for name, spec in {
+        "bound": "volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
+        "missing": "volumes: [{name: v, persistentVolumeClaim: {claimName: nowhere}}]",
+        "native": "schedulingGroup: {podGroupName: native}",
+        "device": "containers: [{resources: {limits: {a.io/fpga: 1}}}]",
+    }.items()
+)
+
 NOW = "2026-01-31T12:00:00Z"
 # Everything that decides about evictions: budgets, namespaces of a queue, runtimes, delays, clocks, kept room, owners.
 SHARED = """
@@ -198,7 +261,9 @@ def kept(muster, tmp_path):
 
 @pytest.mark.parametrize("name", ["cycle.json", "cycle.json.gz"])
 @pytest.mark.parametrize("redact", [[], ["--no-redact"]], ids=["redacted", "whole"])
-@pytest.mark.parametrize("source", [SECRETIVE, RULES, EXAMPLES], ids=["text", "rules", "examples"])
+@pytest.mark.parametrize(
+    "source", [SECRETIVE, RULES, REFERRED, EXAMPLES], ids=["text", "rules", "referred", "examples"]
+)
 def test_the_same_plan_bit_for_bit(muster, tmp_path, source, redact, name):
     """Every form of the output, and the exit code, are those of `plan` on the original."""
     given = ("-f", source) if isinstance(source, Path) else ("-f", "-")
@@ -248,6 +313,9 @@ def test_what_is_left_out(kept):
     rules = kept(RULES).read_text()
     for word in ("crimson", "my-model"):
         assert word not in rules
+    referred = kept(REFERRED).read_text()
+    for word in ("crimson", "private", "of-strangers", "alice"):
+        assert word not in referred
     whole = kept(SECRETIVE, "--no-redact").read_text()
     assert "alice" in whole
     assert "my-model" in whole

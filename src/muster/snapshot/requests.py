@@ -1,10 +1,12 @@
 """What a pod asks of a node, by the rules of Kubernetes, and what of its own rules muster does not know yet."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from muster.api.cluster import Container, ContainerStatus, Pod, PodAffinity, PodSpec, Present, Resources, Volume
 from muster.api.model import Amount
 from muster.api.quantity import base_units
+from muster.errors import BadObject
 
 PODS = "pods"
 # What the name of a port of a node begins with, where it stands among the resources.
@@ -77,9 +79,15 @@ def is_resize_infeasible(pod: Pod) -> bool:
 def _held(
     stated: Resources, allocated: Mapping[str, Amount], actual: Resources | None, leaves_spec_out: bool
 ) -> Request:
-    """What a container, or a pod as a whole, holds. A spec that does not count gives way only to what is known."""
-    told = _most(_amounts(allocated), _amounts(actual.requests) if actual is not None else {})
-    if leaves_spec_out and allocated and actual is not None:
+    """What a container, or a pod as a whole, holds. A spec that does not count gives way only to what is known.
+
+    An amount of the status that is no quantity, or below zero, says nothing; all others and the spec count.
+    """
+    stated_twice = (allocated, actual.requests if actual is not None else {})
+    known = [_readable(amounts) for amounts in stated_twice]
+    told = _most(*known)
+    whole = all(len(some) == len(amounts) for some, amounts in zip(known, stated_twice, strict=True))
+    if leaves_spec_out and allocated and actual is not None and whole:
         return told
     return _most(told, _stated(stated))
 
@@ -208,6 +216,15 @@ def _stated(resources: Resources) -> Request:
 
 def _amounts(stated: Mapping[str, Amount]) -> Request:
     return {name: base_units(name, amount) for name, amount in stated.items()}
+
+
+def _readable(stated: Mapping[str, Amount]) -> Request:
+    """The amounts that are quantities, and not below zero."""
+    found = {}
+    for name, amount in stated.items():
+        with suppress(BadObject):
+            found[name] = base_units(name, amount)
+    return {name: amount for name, amount in found.items() if amount >= 0}
 
 
 def _sum(requests: Iterable[Request]) -> Request:

@@ -295,6 +295,12 @@ DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}
             3000,
             id="overhead comes on top",
         ),
+        pytest.param(
+            {"containers": [named(cpu="2")]},
+            {"containerStatuses": [told("c", {"cpu": "-5"}, {"cpu": "-5"})], "conditions": INFEASIBLE},
+            2000,
+            id="below zero is no reason to leave the spec out",
+        ),
     ],
 )
 def test_a_pod_that_is_resized_holds_the_most(spec, status, expected):
@@ -302,3 +308,11 @@ def test_a_pod_that_is_resized_holds_the_most(spec, status, expected):
     one = pod({**spec, "nodeName": "n"}, status=status)
     assert held_request_of(one) == {"cpu": expected, "pods": 1}
     assert is_resized(one) == bool(status)
+
+
+def test_an_amount_of_the_status_that_is_no_quantity_hides_no_other():
+    spec, status = {"nodeName": "n", "containers": [named(cpu="2")]}, told("c", {"cpu": "x"}, {"cpu": "5"})
+    document = {"metadata": {"name": "p"}, "spec": spec, "status": {"containerStatuses": [status]}}
+    one, problems = read_object(document, POD)
+    assert len(problems) == 1
+    assert held_request_of(one) == {"cpu": 5000, "pods": 1}

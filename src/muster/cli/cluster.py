@@ -14,7 +14,7 @@ from msgspec import structs
 
 from muster.api.cluster import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, Node, Pod
 from muster.api.documents import Problem
-from muster.api.gpus import GpuWeights
+from muster.api.gpus import SHARED, GpuWeights
 from muster.api.interface import ResourceInterface
 from muster.api.kinds import POD_GROUP, Kind, kind_of, read_core, read_object
 from muster.api.nearest import Nearest
@@ -332,7 +332,8 @@ def assume(loaded: Loaded, what_if: WhatIf) -> Loaded:
     for name in dict.fromkeys(what_if.without):
         _take_out(world, gang_meant(name, world, place, home))
     evictions = [eviction for name in dict.fromkeys(what_if.drain) for eviction in _drain(world, name, notes, place)]
-    return replace(loaded, notes=(*notes, *_remarks(world, place)), evictions=(*loaded.evictions, *evictions))
+    notes += [*_remarks(world, place), *_about_shared(world, loaded.config)]
+    return replace(loaded, notes=tuple(notes), evictions=(*loaded.evictions, *evictions))
 
 
 def policy_of(config: Config, actions: Sequence[str] = ACTIONS) -> Policy:
@@ -506,6 +507,22 @@ def _drain(world: World, name: str, notes: list[str], place: str) -> Iterator[Ev
 def _waiting_again(pod: Pod) -> Pod:
     status = structs.replace(pod.status, phase="", nominated_node_name="", start_time=None)
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=""), status=status)
+
+
+def _about_shared(world: World, config: Config) -> Iterator[str]:
+    """Queues with pods that ask for a shared GPU whose weight is not set: once for each."""
+    weights = costs_of(config).gpus
+    found: dict[str, str] = {}
+    for facts in world.pods.values():
+        shared = [resource for resource in facts.request if resource.endswith(".shared")]
+        group = world.groups.get(facts.gang) if shared and facts.gang is not None else None
+        if group is not None:
+            for resource in shared:
+                if weights.entry_of(resource) == SHARED:
+                    found.setdefault(group.spec.queue or config.default_queue, resource)
+    for queue, resource in sorted(found.items())[:_MOST_PROBLEMS]:
+        why = "how many pods share one is not in its name"
+        yield f"queue {queue}: {resource} counts as a whole GPU each, because {why}: set a weight in queues.gpuWeights"
 
 
 def _remarks(world: World, place: str) -> Iterator[str]:

@@ -294,3 +294,13 @@ def test_pods_are_read_fast_and_the_same(tmp_path):
     file.write_text(text)
     world = load([str(file)], Config(input=Limits())).world
     assert world.pods["default", "a"].shape == world.pods["default", "b"].shape
+
+
+def test_a_shared_gpu_whose_weight_is_not_set_is_noted_once_per_queue(muster):
+    """A note says what it counts as, and how to set it; with a weight of its own there is none."""
+    text = (node() + gang(minimum=2) + gang("h", minimum=1)).replace("nvidia.com/gpu", "x.com/gpu.shared")
+    run = muster("plan", "-f", "-", stdin=text)
+    assert run.err.count("x.com/gpu.shared counts as a whole GPU each") == 1
+    assert "queue default-queue: " in run.err
+    weights = '[{"resource": "*.shared", "weight": "1/8"}]'
+    assert "counts as" not in muster("plan", "-f", "-", "--set", f"queues.gpuWeights={weights}", stdin=text).err

@@ -32,7 +32,7 @@ from muster.api.cluster import (
 )
 from muster.api.model import Condition, Metadata
 from muster.api.native import DeviceClass, NativeConstraints, NativePodGroup, NativePolicy
-from muster.api.podgroup import GROUPER_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
+from muster.api.podgroup import GROUPER_ANNOTATION, KEEP_ANNOTATION, TOPOLOGY_ANNOTATION, PodGroup, PodGroupStatus
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION, RECLAIM_POLICY_ANNOTATION, Queue, QueueStatus
 from muster.api.storage import ZONE_LABELS, CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -46,7 +46,7 @@ FORMAT, VERSION = "muster-snapshot", 1
 
 # Annotations whose value matters, and those of which only the presence does.
 _ANNOTATIONS = frozenset(
-    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION}
+    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, KEEP_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION}
     | {MAX_PRIORITY_ANNOTATION, RECLAIM_POLICY_ANNOTATION}
 )
 _PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})

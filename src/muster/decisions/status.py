@@ -96,7 +96,10 @@ def fitting(status: PodGroupStatus, most: int) -> PodGroupStatus:
     sizes = [len(msgspec.json.encode(row)) + _ROW_BYTES for row in status.sub_groups]
     if sum(sizes) <= most:
         return status
-    held = [bool(row.core or row.pods.placed or row.pods.succeeded or row.stale_since) for row in status.sub_groups]
+    held = [
+        bool(row.core or row.joined or row.pods.placed or row.pods.succeeded or row.stale_since)
+        for row in status.sub_groups
+    ]
     found: set[int] = {0}
     left = most - sizes[0]
     for wanted in (True, False):

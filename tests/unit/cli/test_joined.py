@@ -54,3 +54,18 @@ def test_documents_have_it_where_children_are_kept(said, words):
         found = json.loads(said(objects, *words))
         gang = found["podGroups"][0] if "podGroups" in found else found
         assert [one.get("joined") for one in gang["subGroups"]] == joined
+
+
+@pytest.mark.parametrize("redact", [[], ["--no-redact"]], ids=["redacted", "whole"])
+def test_a_snapshot_has_what_is_kept_together(said, tmp_path, capsys, redact):
+    """An urgent pod takes the whole gang, in the plan as in its replay."""
+    gangs = {**GANG["gangs"], "u": {"priorityClassName": "build"}}
+    full = {**KEPT, "nodes": [{"name": "n", "gpus": 3}], "gangs": gangs, "pods": [*GANG["pods"], {"gang": "u"}]}
+    planned = said(full, "plan", "-o", "json")
+    assert len(json.loads(planned)["evictions"]) == 3
+    recorded = said(full, "snapshot", *redact)
+    file = tmp_path / "cycle.json"
+    file.write_text(recorded)
+    with pytest.raises(SystemExit):
+        main(["replay", str(file), "-o", "json"])
+    assert capsys.readouterr().out == planned

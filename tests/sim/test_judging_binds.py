@@ -273,6 +273,18 @@ def test_a_host_port_is_taken_once():
     assert allowed(court) == ["§11.2"]
 
 
+@pytest.mark.parametrize(
+    ("app", "broken"), [("a", ["§11.13"]), ("b", [])], ids=["a pod that is meant", "one that is not"]
+)
+def test_the_anti_affinity_of_a_running_pod_keeps_others_away(app, broken):
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+    rule = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    theirs = pods("", 1, name="theirs", on="n-0", gpus=0, spec=rule)
+    court = Court(nodes=[nodes()], gangs={"g": {}}, pods=[theirs, pods("g", 1, labels={"app": app})])
+    court.passes(20)
+    assert allowed(court) == broken
+
+
 def test_a_pod_with_rules_that_muster_does_not_know_is_held():
     spread = {
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from muster.sim.facts import Member
+
 Document = Mapping[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -11,6 +13,11 @@ def terms_of(spec: Document) -> list[Document]:
     """The required anti-affinity of a pod."""
     affinity = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
     return list(affinity.get(_REQUIRED) or ())
+
+
+def document_of(pod: Member) -> Document:
+    """Of a pod, all that a term asks for."""
+    return {"metadata": {"namespace": pod.key[0], "labels": pod.labels}, "spec": pod.spec}
 
 
 def is_kept_away(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from muster.api.tree import NONE, satisfied
 from muster.kube.client import Limits
 from muster.sim import facts, volumes
+from muster.sim.apart import document_of, means, terms_of
 from muster.sim.books import CHARGES, NODES, PODS, Books, charge_of, charged, is_muster, summed
 from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Document, Group, Key, Member, Node
 from muster.sim.sight import Sight
@@ -164,7 +165,11 @@ class Binds:
         # Watches of different kinds are not equally late: a fresh one is no excuse for what another did not show.
         nodes_s, pods_s = (self._sight.since_s(sent.process, sent.at_s, kinds=(kind,)) for kind in (NODES, PODS))
         sent_at = f"pod {_name(pod)} is bound to {pod.node} (sent at {sent.at_s:.3f} s)"
-        for rule, says in (("S1", self._room(pod, nodes_s, pods_s)), ("§11.2", self._shape(pod, nodes_s))):
+        alone = (
+            *(("S1", self._room(pod, nodes_s, pods_s)), ("§11.2", self._shape(pod, nodes_s))),
+            ("§11.13", self._kept_away(pod, nodes_s, pods_s)),
+        )
+        for rule, says in alone:
             if says:
                 self._broken(rule, f"{sent_at}: {says}")
         checks: tuple[tuple[str, Callable[[Member, float | None], str]], ...] = (
@@ -251,6 +256,24 @@ class Binds:
             for node in self._seen_nodes(pod.node, nodes_s)
         ]
         return said[0] if all(said) else ""
+
+    def _kept_away(self, pod: Member, nodes_s: float, pods_s: float) -> str:
+        """§12: the required anti-affinity of pods that were seen on their nodes, as those were seen. Of namespaces only
+        the names are known here.
+        """
+        me = document_of(pod)
+        for one in self._books.pods.values():
+            if one.uid == pod.uid or not one.holds or not (terms := terms_of(one.spec)):
+                continue
+            seen = self._books.holders[one.node].since(pods_s)
+            if not all(any(other.uid == one.uid for other in held.values()) for held in seen):
+                continue
+            pairs = list(product(self._seen_nodes(pod.node, nodes_s), self._seen_nodes(one.node, nodes_s)))
+            for term in terms:
+                same = all(_is_shared(term["topologyKey"], *pair) for pair in pairs)
+                if same and means(term, document_of(one), me, {}):
+                    return f"the anti-affinity of {_name(one)} on {one.node} forbids its {term['topologyKey']}"
+        return ""
 
     def _seen_nodes(self, name: str, since_s: float) -> list[Node | None]:
         """A node as it is, and as it was since then."""
@@ -468,6 +491,13 @@ class Binds:
 def is_refused(status: int | None) -> bool:
     """Whether an answer says that nothing was done, and nothing will be: it was refused, or never left."""
     return status is not None and 300 <= (status or 300) < 500 and status != _OPEN
+
+
+def _is_shared(label: str, here: Node | None, there: Node | None) -> bool:
+    """Whether two nodes have the same value of a label."""
+    if here is None or there is None or label not in here.labels:
+        return False
+    return here.labels[label] == there.labels.get(label)
 
 
 def _over(node: Node | None, pod: Member, holders: list[Member]) -> str:

@@ -50,6 +50,7 @@ class Member(NamedTuple):
     spec: Document
     # The queue that it is charged to, and the UID of the gang that it was bound for; none when it has no mark.
     mark: tuple[str, str] | None = None
+    labels: Mapping[str, str] = {}
 
     @property
     def holds(self) -> bool:
@@ -144,6 +145,7 @@ def member_of(document: Document, by: str, asks: Amounts | None = None) -> Membe
         asks=asks_of(spec) if asks is None else asks,
         spec=spec,
         mark=_mark(annotations.get(ADMITTED)),
+        labels=labels,
     )
 
 

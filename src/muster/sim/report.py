@@ -36,6 +36,7 @@ RULES = {
     "§6": "what is core stays core while it is satisfied",
     "§8": "no pod is evicted that may not be: one of no gang",
     "§11.2": "no pod is sent where its shape forbids",
+    "§11.13": "no pod is bound where the anti-affinity of another forbids it",
     "§11.4": "no bind is sent for a gang that is not satisfied after it",
     "§11.5": "what is satisfied stays so, or goes whole; no core is evicted",
     "§11.6": "nobody is evicted without a beneficiary that then fits",

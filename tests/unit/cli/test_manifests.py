@@ -315,6 +315,23 @@ def test_no_role_of_tenants_and_no_bound_role_may_ask_for_evictions():
     assert "muster-operator" not in bound
 
 
+@pytest.mark.parametrize("wishes", [ALL, ALL._replace(ignore_budgets=True), ALL._replace(page="on")], ids=str)
+def test_only_muster_answers_requests_for_evictions(wishes):
+    """Whatever is installed: no wildcard has the right by accident, and the answer is in no role but muster's own."""
+    roles = [item for item in documents(wishes) if item["kind"] in ("ClusterRole", "Role")]
+    for item in roles:
+        for rule in item.get("rules", []):
+            assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}, item["metadata"]["name"]
+    writes = {
+        (item["kind"], item["metadata"]["name"], item["metadata"].get("namespace"), verb)
+        for item in roles
+        for rule in item.get("rules", [])
+        if "evictionrequests/status" in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert writes == {("Role", "muster", "muster-system", "patch")}
+
+
 def test_named_things_are_only_changed_by_name():
     lease = [rule for rule in rules() if "leases" in rule["resources"]]
     assert [(rule.get("resourceNames"), rule["verbs"]) for rule in lease] == [

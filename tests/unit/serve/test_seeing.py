@@ -169,9 +169,9 @@ def test_a_remedy_is_left_out_when_it_touches_what_is_hidden():
         return {"kind": kind, "message": message, "command": command}
 
     whole = [
-        remedy("evict", "evict surplus of secret/x (x-0)", "kubectl delete pod -n secret x-0"),
+        remedy("evict", "evict surplus of secret/x (x-0)", "muster evict --for mine/g --dry-run=none"),
         remedy("evict", "evict surplus of others", "kubectl delete pod -n 'secret' x-0"),
-        remedy("evict", "evict surplus of mine/z (z-0)", "kubectl delete pod -n mine z-0"),
+        remedy("evict", "evict surplus of mine/z (z-0)", "muster evict --for mine/g --dry-run=none"),
         *(remedy("uncordon", "uncordon n"), remedy("free", "clear n of other pods: mine/z"), remedy("raise")),
         *(remedy("relax", "hold secret in one zone instead of one rack"), remedy("lower")),
     ]

@@ -116,3 +116,14 @@ def test_restarts_are_counted_by_their_cause(seen):
         seen.sights.take("pods", change)
     assert seen.value("watch_restarts_total", resource="pods", cause="end") == 2
     assert seen.value("watch_restarts_total", resource="pods", cause="unreachable") == 1
+
+
+def test_an_optional_kind_that_may_not_be_read_holds_nothing_up():
+    sights = Sights(["pods", "namespaces"], optional=["namespaces"])
+    sights.take("namespaces", DENIED)
+    assert not sights.is_synced
+    sights.take("pods", Listed([], "1", []))
+    assert sights.is_synced
+    only = Sights(["pods"])
+    only.take("pods", DENIED)
+    assert not only.is_synced

@@ -11,7 +11,7 @@ from muster.api.tree import NONE, satisfied
 from muster.kube.client import Limits
 from muster.sim import facts, volumes
 from muster.sim.apart import document_of, means, terms_of
-from muster.sim.books import CHARGES, NODES, PODS, Books, charge_of, charged, is_muster, summed
+from muster.sim.books import CHARGES, NODES, PODS, Books, charge_of, charged, is_muster, shown, summed
 from muster.sim.facts import PLACED, SUCCEEDED, WAITING, Document, Group, Key, Member, Node
 from muster.sim.sight import Sight
 from muster.sim.wire import UNSENT
@@ -327,7 +327,8 @@ class Binds:
             used = charged([*gangs, *books.strays(queue, moment)])
             for charge, end in ends.items():
                 if end is not None and used[charge] > end:
-                    return f"queue {queue} then has {used[charge]} of {charge}, its limit is {end}"
+                    said = f"queue {queue} then has {shown(charge, used[charge])}"
+                    return f"{said}, its limit is {shown(charge, end, bare=True)}"
         return ""
 
     def _held(self, pod: Member, moment: float | None) -> str:
@@ -470,8 +471,8 @@ class Binds:
             used = charged(firm)
             for charge, end in ends.items():
                 if end is not None and used[charge] > end:
-                    said = f"the non-preemptible part of queue {queue} is {used[charge]} of {charge}"
-                    return f"{said}, its quota is {end}"
+                    said = f"the non-preemptible part of queue {queue} is {shown(charge, used[charge])}"
+                    return f"{said}, its quota is {shown(charge, end, bare=True)}"
         return ""
 
     def _firm(

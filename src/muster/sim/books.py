@@ -386,6 +386,12 @@ def charged(pods: Iterator[Member] | list[Member]) -> dict[str, int]:
     return total
 
 
+def shown(charge: str, amount: int, *, bare: bool = False) -> str:
+    """An amount for people: GPUs as a Queue has them, the rest in base units."""
+    number = f"{amount / _PARTS:g}" if charge == "gpu" else str(amount)
+    return number if bare else f"{number} of {charge}"
+
+
 def summed(pods: Iterator[Member] | list[Member]) -> Amounts:
     """What pods ask for together."""
     total: dict[str, int] = {}

@@ -29,17 +29,19 @@ class _Charge:
     """The queues with what each may have of one charge, in whole pieces."""
 
     def __init__(self, queues: Queues, charge: int, piece: int) -> None:
-        self.queues, self._charge, self._piece = queues, charge, piece
+        self.queues, self._piece = queues, piece
+        self._quotas: list[int] = queues.quota[:, charge].tolist()
         self.limits = [int(one) // piece for one in queues.limit[:, charge].tolist()]
         self.weights = [weights[charge] for weights in queues.weights]
 
     def quota(self, row: int, has: int) -> int:
         """The quota of a queue whose parent has so many pieces."""
-        return quota_of(self.queues, row, self._charge, has * self._piece) // self._piece
+        quota = self._quotas[row]
+        return has if quota >= UNLIMITED else quota // self._piece
 
     def claim(self, row: int, has: int) -> Fraction:
         """What siblings divide guarantees by: the quota; for an unlimited one what the parent has, times the weight."""
-        quota = int(self.queues.quota[row, self._charge])
+        quota = self._quotas[row]
         return has * self._piece * self.weights[row] if quota >= UNLIMITED else Fraction(quota)
 
 
@@ -78,11 +80,16 @@ def _divide(one: _Charge, siblings: Sequence[int], has: int, wanted: Sequence[in
     """
     queues = one.queues
     guaranteed = {row: min(one.quota(row, has), wanted[row]) for row in siblings}
-    claims = {row: one.claim(row, has) for row in siblings}
-    rest = has - _raise(queues, claims, has, guaranteed, due)
-    # What guarantees something without a claim is an unlimited quota of weight 0: it comes after the others.
-    claims = {row: Fraction(1) for row in siblings if not claims[row]}
-    rest -= _raise(queues, claims, rest, guaranteed, due)
+    rest = has - sum(guaranteed.values())
+    if rest >= 0:
+        for row, amount in guaranteed.items():
+            due[row] = amount
+    else:
+        claims = {row: one.claim(row, has) for row in siblings}
+        rest = has - _raise(queues, claims, has, guaranteed, due)
+        # What guarantees something without a claim is an unlimited quota of weight 0: it comes after the others.
+        claims = {row: Fraction(1) for row in siblings if not claims[row]}
+        rest -= _raise(queues, claims, rest, guaranteed, due)
     ranks = sorted(siblings, key=lambda row: -queues.priorities[row])
     for _, rows in groupby(ranks, key=lambda row: queues.priorities[row]):
         rest -= _raise(queues, {row: one.weights[row] for row in rows}, rest, wanted, due)

@@ -57,9 +57,11 @@ class Term(NamedTuple):
         return 1 + len(self.namespaces) + len(both) + sum(len(one.values) for one in both)
 
 
-def every_pod(key: str, binds: int = EVERY_PRIORITY) -> Term:
-    """What stands for a term that is too much to read: it means every pod."""
-    return Term(frozenset(), (), (), key, binds, unclear=True)
+def stand_in(term: Term, namespace: str) -> Term:
+    """What stands for a term that is too much to read: it means every pod, of the own namespace or of all."""
+    if term.namespace_selector is None and term.namespaces <= {namespace}:
+        return Term(frozenset((namespace,)), None, (), term.key, term.binds, unclear=True)
+    return Term(frozenset(), (), (), term.key, term.binds, unclear=True)
 
 
 class Carrier(NamedTuple):
@@ -83,7 +85,7 @@ def terms_of(pod: Pod, namespace: str) -> tuple[Term, ...]:
         _term(term, pod.metadata.labels, namespace) for term in terms if term.label_selector is not None
     )
     if sum(term.weight for term in read) > MOST_PER_POD:
-        return tuple(dict.fromkeys(every_pod(term.key) for term in read))
+        return _shortened(read, namespace)
     return tuple(read)
 
 
@@ -145,8 +147,8 @@ def meets(selector: Selector, labels: Mapping[str, str]) -> bool:
     return True
 
 
-def _shortened(terms: Iterable[Term]) -> tuple[Term, ...]:
-    return tuple(every_pod(*which) for which in dict.fromkeys((term.key, term.binds) for term in terms))
+def _shortened(terms: Iterable[Term], namespace: str) -> tuple[Term, ...]:
+    return tuple(dict.fromkeys(stand_in(term, namespace) for term in terms))
 
 
 class Carriers:
@@ -182,14 +184,14 @@ class Carriers:
             del self.pods[key], self._short[key]
             self._count(key[0], before.terms, -1)
         if carrier is not None:
-            self.pods[key], self._short[key] = carrier, _shortened(carrier.terms)
+            self.pods[key], self._short[key] = carrier, _shortened(carrier.terms, key[0])
             self._count(key[0], carrier.terms, 1)
 
     def _count(self, namespace: str, terms: Iterable[Term], sign: int) -> None:
         counts, instead = (some.setdefault(namespace, Counter()) for some in (self._terms, self._instead))
         before = self._is_too_much(namespace)
         for term in terms:
-            for some, one in ((counts, term), (instead, every_pod(term.key))):
+            for some, one in ((counts, term), (instead, stand_in(term, namespace))):
                 some[one] += sign
                 if some[one] == (sign > 0) and some is (instead if before else counts):
                     self.term_changes += 1
@@ -210,7 +212,7 @@ class Carriers:
         """
         if not self._is_too_much(key[0]):
             return terms
-        return self._short[key] if key in self.pods and self.pods[key].terms is terms else _shortened(terms)
+        return self._short[key] if key in self.pods and self.pods[key].terms is terms else _shortened(terms, key[0])
 
     def all_terms(self) -> Iterator[Term]:
         """The terms of all pods, as they count."""

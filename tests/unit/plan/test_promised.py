@@ -178,8 +178,11 @@ def test_a_namespace_with_too_much_to_read_counts_as_if_it_meant_every_pod():
     carriers.put(("b", "p"), Carrier((one,), "n"))
     assert set(carriers.all_terms()) == {one}
     carriers.put(("a", "q"), Carrier((other,), "n"))
-    every = {Term(frozenset(), (), (), key, unclear=True) for key in "kl"}
+    every = {Term(frozenset(("a",)), None, (), key, unclear=True) for key in "kl"}
     assert set(carriers.all_terms()) == {one, *every}
+    wide = other._replace(namespaces=frozenset(), namespace_selector=())
+    carriers.put(("a", "q"), Carrier((wide,), "n"))
+    assert Term(frozenset(), (), (), "l", unclear=True) in set(carriers.all_terms())
     carriers.put(("a", "q"), None)
     assert set(carriers.all_terms()) == {one}
 

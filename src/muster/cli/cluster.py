@@ -136,8 +136,8 @@ def load(
         grouped = _group(world, sources, judged, config, lookup)
         if before is not None:
             _group(before, sources[:given], judged, config, lookup)
-        for one in filter(None, (world, before) if not live else ()):
-            told += _renew(one, sources, judged, config)
+        for one in filter(None, (world, before)):
+            told += _seen_live(one) if live else _renew(one, sources, judged, config)
     notes = (*told, *_about_input(reading), *_about_groups(grouped))
     loaded = Loaded(
         *(config, world, reading.checked, notes, _gangs_added(coming, reading, grouped)),
@@ -269,6 +269,12 @@ def _group(
     for assigned in found.pods:
         world.apply(_member(world.pods[assigned[:2]].pod, assigned))
     return found
+
+
+def _seen_live(world: World) -> list[str]:
+    """A bound pod without a mark counts on a cluster only where no pod has one."""
+    world.ask_for_marks_in_use()
+    return []
 
 
 def _renew(world: World, sources: Sequence[Source], judged: Sequence[Checked], config: Config) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 from muster.api.validation.context import Settings
 from muster.cli.asking import Asking
@@ -20,6 +21,7 @@ from muster.controllers.scheduler import Scheduler
 from muster.errors import Call
 from muster.kube.client import Client
 from muster.serve.views.frame import Source
+from muster.snapshot.world import World
 from muster.telemetry import Log
 
 # After so long without a first sight people are told what is in the way.
@@ -67,9 +69,16 @@ async def look_on(server: Server, config: Config, where: Where, greet: Callable[
             planned=showing.planned,
             log=log,
         )
+        loop.begins = partial(_believe, scheduler.world)
         async with showing.served(where) as address:
             greet(address)
             await _until(stop, loop, interfaces)
+
+
+def _believe(world: World, *, leads: bool) -> None:
+    """Before each cycle: whether bound pods without a mark count."""
+    assert not leads
+    world.ask_for_marks_in_use()
 
 
 async def _until(stop: asyncio.Event, loop: Loop, interfaces: Interfaces) -> None:

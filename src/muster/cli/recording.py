@@ -16,6 +16,7 @@ from msgspec import structs
 
 from muster import __version__
 from muster.api.cluster import (
+    ADMITTED_ANNOTATION,
     POD_GROUP_ANNOTATION,
     SUBGROUP_LABEL,
     Container,
@@ -46,7 +47,7 @@ FORMAT, VERSION = "muster-snapshot", 1
 
 # Annotations whose value matters, and those of which only the presence does.
 _ANNOTATIONS = frozenset(
-    {POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, KEEP_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION}
+    {ADMITTED_ANNOTATION, POD_GROUP_ANNOTATION, TOPOLOGY_ANNOTATION, KEEP_ANNOTATION, ALLOWED_NAMESPACES_ANNOTATION}
     | {MAX_PRIORITY_ANNOTATION, RECLAIM_POLICY_ANNOTATION}
 )
 _PRESENT_ANNOTATIONS = frozenset({GROUPER_ANNOTATION, "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
@@ -111,6 +112,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     # Why namespaces could not be read.
     namespaces_hidden: str = ""
     invalid: list[Broken] = []
+    # Whether a bound pod without an admission mark is of no gang.
+    asks_for_marks: bool = False
     # Whether pods may be deleted: a Queue may ask that budgets be ignored.
     may_delete: bool = True
 
@@ -137,6 +140,7 @@ def record(world: World, now_ns: int, config: Mapping[str, Any], *, redact: bool
             *(Broken(namespace="", name=name, error=error) for name, error in sorted(world.invalid_queues.items())),
             *(Broken(namespace=key[0], name=key[1], error=world.invalid[key]) for key in sorted(world.invalid)),
         ],
+        asks_for_marks=world.asks_for_marks,
     )
     return _redacted(recording) if redact else recording
 
@@ -189,6 +193,8 @@ def world_of(recording: Recording, schedulers: Iterable[str]) -> World:
     for group in recording.pod_groups:
         key = (group.metadata.namespace or "default", group.metadata.name)
         world.apply(group, error=errors.get(key, ""))
+    if recording.asks_for_marks:
+        world.ask_for_marks()
     return world
 
 

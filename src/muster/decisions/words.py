@@ -486,7 +486,7 @@ def _not_admitted(about: _About) -> list[str]:
 def _stays_in_queue(about: _About) -> list[str]:
     queue, wanted = about.gang.queue, about.reason.detail
     what = f"queue {queue} admitted {about.who} and is charged for it; the spec names queue {wanted}"
-    return [what, "", f"it moves when queue {wanted} takes all of it, or when none of its pods runs"]
+    return [what, "", "it moves when none of its pods runs any more"]
 
 
 def _bad_pod(about: _About) -> list[str]:

@@ -70,6 +70,8 @@ class Books:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.pods: dict[Key, Member] = {}
+        # Whether all that ran before has its mark: then a bound pod without is of no gang now.
+        self.asks_for_marks = False
         self.nodes: dict[str, Past[Node | None]] = {}
         self.groups: dict[Key, Past[Group | None]] = {}
         # Pods by gang, whatever they do; and those that hold room, by node.
@@ -232,7 +234,11 @@ class Books:
     def is_of(self, pod: Member, moment: float | None = None) -> bool:
         """Whether a pod is of the gang that it names: it was not bound for another one."""
         group = self.group(pod.gang, moment) if pod.gang is not None else None
-        return group is not None and (not pod.node or pod.mark is None or pod.mark[1] == group.uid)
+        if group is None or not pod.node:
+            return group is not None
+        if pod.mark is None:
+            return not self.asks_for_marks or moment is not None
+        return pod.mark[1] == group.uid
 
     def queue_of(self, group: Group, moment: float | None = None) -> str:
         """The queue that a gang is charged to: the one that admitted what of it is placed."""

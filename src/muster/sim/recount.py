@@ -40,7 +40,7 @@ def _counts(group: Group, books: Books) -> dict[str, list[int]]:
     found = {column: [0] * len(group.tree.nodes) for column in (*_COLUMNS, "waiting")}
     for pod in books.gang(group.key).values():
         leaf = group.leaf_of(pod)
-        if leaf == NONE:
+        if leaf == NONE or not books.is_of(pod):
             continue
         waits = _waits(pod)
         found["total"][leaf] += pod.state != FAILED

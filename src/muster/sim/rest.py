@@ -58,6 +58,7 @@ class _Rest:
         self._store = server.core.store
 
     def found(self) -> Iterator[tuple[str, str]]:
+        self._books.asks_for_marks = True
         for key in sorted(self._books.groups):
             group = self._books.group(key)
             if group is not None:
@@ -205,8 +206,7 @@ class _Rest:
                     self._show(scheduler, kind)
             for kind in OPTIONAL_KINDS:
                 self._show(scheduler, kind)
-            if any(pod.mark is not None for pod in self._books.pods.values()):
-                scheduler.world.ask_for_marks()
+            scheduler.world.ask_for_marks()
             for gang in self._books.groups:
                 if self._backs_off(gang):
                     scheduler.world.rest(gang, "its binds were refused")

@@ -390,6 +390,11 @@ class World:
             self._look_for_gang(key, facts)
         self.look_again()
 
+    def ask_for_marks_in_use(self) -> None:
+        """Asks for marks where some pod has one: who only looks at a cluster can't know whether all have theirs."""
+        if not self.asks_for_marks and any(facts.mark is not None for facts in self.pods.values()):
+            self.ask_for_marks()
+
     def is_counted(self, facts: PodFacts) -> bool:
         """Whether a pod is one of a gang that is there."""
         group = self.groups.get(facts.gang) if facts.gang is not None else None

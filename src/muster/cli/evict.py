@@ -27,12 +27,13 @@ _S = 10**9
 
 
 class Place(NamedTuple):
-    """A pod on a node; of which gang, and the uid of the pod."""
+    """A pod on a node, its gang and uid, and what controls it: `Job/train`; empty without a controller."""
 
     pod: str
     node: str
     gang: str
     uid: str
+    owner: str = ""
 
 
 @click.command(epilog="Example: muster evict --for default/nightly -f examples/cluster")
@@ -169,8 +170,10 @@ def _victims(found: Making, made: Plan, loaded: Loaded) -> Sequence[Place]:
         gang = snapshot.gangs[one.gang]
         placed = gang.placed[one.leaf]
         pod = gang.key[0], placed.pods[one.pod]
-        uid = loaded.world.pods[pod].pod.metadata.uid
-        places.append(Place("/".join(pod), snapshot.nodes[placed.nodes[one.pod]], "/".join(gang.key), uid))
+        metadata = loaded.world.pods[pod].pod.metadata
+        owner = next((f"{by.kind}/{by.name}" for by in metadata.owner_references if by.controller), "")
+        node = snapshot.nodes[placed.nodes[one.pod]]
+        places.append(Place("/".join(pod), node, "/".join(gang.key), metadata.uid, owner))
     return sorted(places)
 
 
@@ -192,7 +195,8 @@ def _places(found: Making, number: int, loaded: Loaded) -> Sequence[Place]:
 def _say(wanted: Wanted, dry_run: str) -> None:
     gang = "/".join(wanted.key)
     say(f"for {gang}, these pods {'are' if dry_run == NONE else 'would be'} evicted:")
-    for line in columns([("  POD", "NODE", "OF"), *((f"  {one.pod}", one.node, one.gang) for one in wanted.go)]):
+    rows = [("  POD", "NODE", "OF"), *((f"  {one.pod}", one.node, one.owner or one.gang) for one in wanted.go)]
+    for line in columns(rows):
         say(line)
     say(f"{gang} gets:")
     for line in columns([("  POD", "NODE"), *((f"  {one.pod}", one.node) for one in wanted.gets)]):

@@ -388,7 +388,7 @@ def test_the_command_that_explain_prints_makes_the_gang_run_though_the_owner_ref
             assert shlex.split(commands["free"])[:2] == ["kubectl", "drain"]
             # By hand, as it was printed before.
             dry = json.loads(await muster("evict", "--for", "default/train", "-o", "json", code=0))
-            assert len(dry["evict"]) == 4
+            assert [one["owner"] for one in dry["evict"]] == ["Job/busy"] * 4
             for one in dry["evict"]:
                 await client.delete(POD, *one["pod"].split("/"))
                 await until(is_full)

@@ -203,3 +203,17 @@ def test_what_ran_before_marks_is_adopted():
             document["metadata"]["labels"]["seen"] = "again"
             apply(world, document)
     assert schedule(Builder(world.copy()).build(ns(0)))[0].queues == plan.queues
+
+
+@pytest.mark.parametrize(
+    ("edit", "gang"),
+    [pytest.param(_of_another_gang, "h", id="of another gang"), pytest.param(_made_again, "g", id="made again")],
+)
+def test_a_pod_counts_only_for_the_gang_that_it_was_bound_for(edit, gang):
+    """Not for another one that it names, nor for a later one of the same name."""
+    documents = cluster()
+    edit(documents)
+    found = outcome(planned(documents), gang)
+    assert (found.satisfied, found.rows[0].placed) == (False, 0)
+    told = [(one.pod, one.detail) for one in found.reasons if one.code == Code.NOT_ADMITTED]
+    assert told == [(f"g-a-{number}", "q") for number in range(4)]

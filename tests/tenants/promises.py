@@ -89,6 +89,7 @@ class Promises:
         pods = self._pods()
         held: Counter[str] = Counter()
         firm: Counter[str] = Counter()
+        leaving: Counter[str] = Counter()
         for uid, known in list(self._bound.items()):
             one, pod = known, pods.get(uid)
             if pod is None or (pod.get("status") or {}).get("phase") in _OVER:
@@ -101,6 +102,7 @@ class Promises:
             elif not stands:
                 self._break(f"the mark of {one.namespace}/{pod['metadata']['name']} is gone")
             held[one.queue] += one.gpus
+            leaving[one.queue] += one.gpus * bool(pod["metadata"].get("deletionTimestamp"))
             if _is_firm(self._group(one.namespace, one.gang)):
                 firm[one.queue] += one.gpus
         at = queue
@@ -109,7 +111,10 @@ class Promises:
             total, non_preemptible = sum(held[name] for name in below), sum(firm[name] for name in below)
             terms = self._queues[at]
             if 0 <= terms.limit < total:
-                self._break(f"queue {at} holds {total} GPUs, its limit is {terms.limit}")
+                gone = sum(leaving[name] for name in below)
+                self._break(
+                    f"queue {at} holds {total} GPUs ({gone} of them in pods that leave), its limit is {terms.limit}"
+                )
             if is_firm and 0 <= terms.quota < non_preemptible:
                 self._break(f"queue {at} has {non_preemptible} non-preemptible GPUs, its quota is {terms.quota}")
             at = terms.parent

@@ -106,9 +106,7 @@ def kept(before, after):
 
 
 def allocated(plane, name):
-    return float(
-        read(plane, "queues.scheduling.run.ai", name).get("status", {}).get("allocated", {}).get("nvidia.com/gpu", -1)
-    )
+    return float(read(plane, "queues.scheduling.run.ai", name).get("status", {}).get("allocated", {}).get("gpu", -1))
 
 
 def is_over_limit(plane, name):

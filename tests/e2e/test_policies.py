@@ -1,5 +1,6 @@
 """The policies of an installation on a real API server: what tenants may not write, and what muster may not."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -235,3 +236,47 @@ def test_muster_writes_its_own_events_and_no_others(asked: Asked) -> None:
     theirs = asked(ADMIN, "POST", EVENTS, an_event("kubelet")).body["metadata"]["name"]
     refused = asked(MUSTER, "PATCH", f"{EVENTS}/{theirs}", series)
     assert (refused.status, "muster-events" in refused.body["message"]) == (422, True)
+
+
+def test_what_an_older_version_bound_is_adopted_under_the_policies(
+    plane: ControlPlane, asked: Asked, tmp_path: Path
+) -> None:
+    """The process with the rights of its account marks what runs, and notes in its Lease that this is done."""
+    assert asked(TENANT, "POST", GANGS, gang("before")).status == 201
+    ran = pod("before")
+    ran["metadata"]["annotations"]["pod-group-name"] = "before"
+    del ran["metadata"]["labels"]
+    assert asked(TENANT, "POST", PODS, ran).status == 201
+    assert asked(ADMIN, "POST", f"{PODS}/before/binding", binding("before")).status == 201
+    uid = asked(ADMIN, "GET", f"{GANGS}/before").body["metadata"]["uid"]
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/muster"
+    known = {"KUBECONFIG": str(plane.service_account_kubeconfig(SPACE, "muster"))}
+    with (tmp_path / "log").open("w") as log:
+        command = [BIN / "muster", "run", "--lease-namespace", SPACE]
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **known})
+    try:
+
+        def mark(name: str) -> Any:
+            return asked(ADMIN, "GET", f"{PODS}/{name}").body["metadata"]["annotations"].get(MARK)
+
+        def noted() -> Any:
+            return asked(ADMIN, "GET", lease).body.get("metadata", {}).get("annotations")
+
+        wait_until(lambda: mark("before") == f"default-queue/{uid}", 30, "the mark of what ran before")
+        wait_until(lambda: noted() == {"muster.dev/marked-term": "0"}, 20, "the note in the Lease")
+        late = pod("late")
+        late["metadata"]["annotations"]["pod-group-name"] = "before"
+        del late["metadata"]["labels"]
+        late["spec"]["nodeName"] = "n1"
+        assert asked(TENANT, "POST", PODS, late).status == 201
+
+        def told() -> bool:
+            conditions = asked(ADMIN, "GET", f"{PODS}/late").body["status"].get("conditions") or []
+            return any(one["reason"] == "NotAdmitted" for one in conditions if one.get("reason"))
+
+        wait_until(told, 20, "the condition of what a tenant bound")
+        assert mark("late") is None
+    finally:
+        process.terminate()
+        process.wait(20)
+    assert "denied request" not in (tmp_path / "log").read_text()

@@ -471,7 +471,7 @@ class World:
 
     def _apply_node(self, node: Node, deleted: bool) -> None:
         name = node.metadata.name
-        before = self.nodes.get(name)
+        before, offered = self.nodes.get(name), self.room.offered
         _keep(self.nodes, name, node, deleted)
         new = self.room.set(name, {} if deleted else allocatable_of(node))
         if new:
@@ -479,7 +479,8 @@ class World:
             for facts in self.pods.values():
                 for table in self._tables_of(facts) if not facts.request.keys().isdisjoint(new) else ():
                     self.room.recount(table, facts.pod.spec.node_name, facts.request, new)
-        if deleted or before is None or _looks(before) != _looks(node):
+        # What no node offers any more is named in what every gang that asks for it is told.
+        if deleted or before is None or _looks(before) != _looks(node) or offered != self.room.offered:
             self._nodes_changed = True
 
     def _apply_pod(self, key: Key, pod: Pod | None, error: str) -> None:

@@ -121,7 +121,7 @@ def test_a_plan_that_its_own_checker_refuses(monkeypatch):
 
 
 def test_a_gang_that_can_t_be_read(monkeypatch):
-    """Nobody tries to place it: only its status says so."""
+    """It is not tried: the log and its status say so."""
     reads = build.gang_of
 
     def raises(key, group, members, *more):
@@ -130,9 +130,11 @@ def test_a_gang_that_can_t_be_read(monkeypatch):
         return reads(key, group, members, *more)
 
     monkeypatch.setattr(build, "gang_of", raises)
-    said = broken()
-    assert "this is a defect in muster: ValueError: a mistake" in said[0]
-    assert said[0].startswith("defect: muster-0 writes of gang default/g: ")
+    logged, written = broken()[:2]
+    assert "an object is left out: this is a defect in muster" in logged
+    assert 'object="PodGroup default/g" error="ValueError: a mistake"' in logged
+    assert written.startswith("defect: muster-0 writes of gang default/g: ")
+    assert "a defect in muster keeps the gang from being planned; other gangs are not affected" in written
 
 
 @pytest.mark.parametrize("pods", [1, 2])

@@ -22,10 +22,10 @@ class Asked:
     def _begin(self, offered: frozenset[str]) -> None:
         self._offered = offered
         self._parts: list[Request] = []
-        # Per shape that asks for any: what no node offers, and what of that queues count. Both only grow: all
+        # Per shape that asks for any: what no node offers, and what that costs its queue. Both only grow: all
         # snapshots share them.
         self.unoffered: dict[int, Mapping[str, int]] = {}
-        self.charged: dict[int, Mapping[str, int]] = {}
+        self.charged: dict[int, list[int]] = {}
         self._resources: set[str] = set(_ALWAYS)
 
     def look(self, requests: Sequence[Request], offered: frozenset[str]) -> None:
@@ -41,8 +41,8 @@ class Asked:
             if len(part) < len(request):
                 rest = {resource: request[resource] for resource in sorted(request.keys() - part.keys())}
                 self.unoffered[shape] = rest
-                charged = {resource: amount for resource, amount in rest.items() if self._costs.counts(resource)}
-                if charged:
+                charged = self._costs.of_all(rest)
+                if any(charged):
                     self.charged[shape] = charged
 
     @property

@@ -575,17 +575,15 @@ def _names(labels: Mapping[str, str], named: Mapping[str, frozenset[str | None]]
     return False
 
 
-def _charges(asks: Amounts, resources: Sequence[str], more: Mapping[int, Mapping[str, int]], costs: Costs) -> Amounts:
-    """What a pod of each shape costs its queue; `more` is what some ask for that is no column."""
+def _charges(asks: Amounts, resources: Sequence[str], more: Mapping[int, Sequence[int]], costs: Costs) -> Amounts:
+    """What a pod of each shape costs its queue; `more` is what that costs which some ask for and which is no column."""
     found = np.zeros((len(asks), len(CHARGES)), dtype=np.int64)
     for column, resource in enumerate(resources):
         charge, each = costs.of(resource)
         if charge != NONE:
             found[:, charge] += np.minimum(asks[:, column], _MOST_CHARGED // each) * each
     for shape, amounts in more.items():
-        for resource, amount in amounts.items():
-            charge, each = costs.of(resource)
-            found[shape, charge] += min(amount * each, _MOST_CHARGED)
+        found[shape] += [min(amount, _MOST_CHARGED) for amount in amounts]
     # Nobody has that much, and sums over all pods of a gang stay within 64 bits.
     return np.minimum(found, _MOST_CHARGED)
 

@@ -24,7 +24,7 @@ _NOTHING_TOLD = ContainerStatus()
 
 # More than this nobody has: amounts beyond it are cut off, so that sums of them stay within 64 bits. What a pod asks
 # for may be one more, and then fits nowhere.
-LARGEST = 2**52
+LARGEST = 2**46
 
 
 def request_of(spec: PodSpec) -> Request:

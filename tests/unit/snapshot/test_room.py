@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.snapshot.requests import LARGEST
 from muster.snapshot.room import ALLOCATABLE, HELD, Room
 from muster.snapshot.world import World
 from unit.snapshot.test_world import node, pod
@@ -79,3 +80,13 @@ def test_a_row_that_is_used_again_is_empty():
     room.add(HELD, "a", {"cpu": 3}, -1)
     room.set("b", {"cpu": 7})
     assert [room.table(which, room.rows(["b"]), ["cpu"]).item() for which in (ALLOCATABLE, HELD)] == [7, 0]
+
+
+def test_more_pods_than_an_api_server_keeps_overflow_no_sum():
+    """A tenant may bind any number of pods to one node; each holds as much as one pod can."""
+    room = Room()
+    room.set("n", {"memory": LARGEST})
+    for _ in range(130_000):
+        room.add(HELD, "n", {"memory": LARGEST + 1})
+    (held,) = room.table(HELD, room.rows(["n"]), ["memory"])
+    assert held[0] > LARGEST

@@ -1,7 +1,7 @@
 """Which nodes are forbidden to which pods by the required anti-affinity of pods that are there.
 
-Pods whose labels and namespaces are met by the same terms form a *group*; a shape knows its group and nothing else of
-labels. The terms are matched as arrays, all at once for one set of labels, and again only when there are other terms.
+Pods that are forbidden the same nodes form a *group*; a shape knows its group and nothing else of labels. The terms are
+matched as arrays, all at once for one set of labels, and again only when there are other terms.
 """
 
 from bisect import bisect_left
@@ -60,6 +60,15 @@ class Moved(NamedTuple):
     gangs: frozenset[Key] = frozenset()
     labels: Mapping[str, frozenset[str | None]] = {}
     everything: bool = False
+
+
+class Around(NamedTuple):
+    """The nodes with their rows, and the labels of namespaces; `labels_at` counts the changes of these."""
+
+    table: NodeTable
+    row_of: Mapping[str, int]
+    labels_of: Mapping[str, Mapping[str, str]]
+    labels_at: int
 
 
 class Table:
@@ -139,14 +148,19 @@ class Table:
 
 
 class Apart:
-    """The groups of pods, and what each is forbidden; kept from one snapshot to the next."""
+    """The groups of pods, and what each is forbidden; kept from one snapshot to the next.
+
+    Pods that are forbidden the same nodes are one group, whatever terms mean them: a term without effect, or many terms
+    of one pod, make no more shapes.
+    """
 
     def __init__(self) -> None:
         self._table = Table((), {}, hidden=False)
         # Everything that terms have named, and where they ceased to bind, since there were any; None: there were none.
         self._pairs: frozenset[Pair] | None = None
         self._groups: dict[Class, int] = {}
-        self._met: dict[int, Mask] = {}
+        # The terms that mean a class, by number.
+        self._met: dict[Class, Rows] = {}
         self._number_of: dict[bytes, int] = {}
         self._last = FREE
         # The gangs that have pods of a class.
@@ -155,6 +169,7 @@ class Apart:
         self._terms_at: tuple[object, ...] = ()
         self._carried_at: tuple[object, ...] = ()
         self.carried: Carried | None = None
+        self._nodes = 0
         self._repelled: dict[int, Repelled] = {}
 
     @property
@@ -166,24 +181,32 @@ class Apart:
         self,
         carriers: Carriers,
         promised: Mapping[Key, Carrier],
-        labels_of: Mapping[str, Mapping[str, str]],
-        labels_at: int,
+        around: Around,
         *,
         hidden: bool,
     ) -> Moved:
         """The terms as they are now. `promised` are pods of other schedulers that have no node yet, on the node that is
-        nominated for them; `labels_at` counts the changes of the labels of namespaces.
+        nominated for them.
         """
         more = tuple(sorted((key, carrier.terms) for key, carrier in promised.items()))
-        terms_at = (carriers.term_changes, more, labels_at, hidden)
-        if terms_at == self._terms_at or (self.is_empty and not carriers.pods and not more):
+        terms_at = (carriers.term_changes, more, around.labels_at, hidden)
+        carried_at = (carriers.changes, tuple(sorted(promised.items())), id(around.table))
+        if self.is_empty and not carriers.pods and not more:
             return Moved()
-        self._terms_at, self._carried_at = terms_at, ()
-        named = (term for key, terms in more for term in carriers.meaning(key, terms))
-        before, self._table = self._table, Table((*carriers.all_terms(), *named), labels_of, hidden=hidden)
-        known, pairs = self._pairs, self._table.pairs
-        if known is None or before.ends != self._table.ends or len(known) > _MOST_PAIRS:
-            self.forget()
+        other_terms = terms_at != self._terms_at
+        if not other_terms and carried_at == self._carried_at:
+            return Moved()
+        self._terms_at, self._carried_at = terms_at, carried_at
+        known, ends = self._pairs, self._table.ends
+        if other_terms:
+            named = (term for key, terms in more for term in carriers.meaning(key, terms))
+            self._table = Table((*carriers.all_terms(), *named), around.labels_of, hidden=hidden)
+            self._met = {}
+        self.carried = self._carry({**carriers.pods, **promised}, carriers, around.table, around.row_of)
+        self._nodes = len(around.table)
+        pairs = self._table.pairs
+        if known is None or ends != self._table.ends or len(known) > _MOST_PAIRS:
+            self._start_over()
             self._pairs = pairs
             return Moved(everything=True)
         new: dict[str, set[str | None]] = {}
@@ -193,29 +216,41 @@ class Apart:
         return Moved(self._regroup(), {key: frozenset(values) for key, values in new.items()})
 
     def _regroup(self) -> frozenset[Key]:
-        """Classes that are met by the same terms are one group, which keeps its number where it can."""
-        before, self._groups, self._met, self._number_of = self._groups, {}, {}, {}
+        """Each group keeps its number where it can."""
+        before, self._groups = self._groups, {}
+        known, self._repelled, self._number_of = self._repelled, {}, {}
         for one in sorted(before):
-            self._groups[one] = self._group(one, before[one])
+            self._groups[one] = self._group(one, before[one], known)
         others = (one for one, group in self._groups.items() if group != before[one])
         return frozenset(gang for one in others for gang in self._gangs.get(one, ()))
 
-    def _group(self, one: Class, number: int = FREE) -> int:
+    def _group(self, one: Class, number: int = FREE, known: Mapping[int, Repelled] | None = None) -> int:
         """The group of a class: a known one, else this number unless it is taken, else a new one."""
-        met = self._table.matched(one)
-        if not met.any():
+        if one not in self._met:
+            self._met[one] = np.flatnonzero(self._table.matched(one))
+        if not len(self._met[one]):
             return FREE
-        key = met.tobytes()
+        assert self.carried is not None
+        found = self._repel(self._met[one], self.carried)
+        if not found.nodes.any():
+            return FREE
+        key = b"".join(mask.tobytes() for mask in found[:3]) + bytes([bool(found.doubt), bool(found.promise)])
         if key not in self._number_of:
-            if number == FREE or number in self._met:
+            if number == FREE or number in self._repelled:
                 number = self._last = self._last + 1
-            self._number_of[key], self._met[number] = number, met
+            # What is as it was stays the same object.
+            before = known.get(number) if known else None
+            self._repelled[number] = before if before is not None and before.is_like(found) else found
+            self._number_of[key] = number
         return self._number_of[key]
 
     def forget(self) -> None:
         """All pods are looked at again."""
-        self._groups, self._met, self._number_of, self._gangs = {}, {}, {}, {}
-        self._repelled, self._carried_at = {}, ()
+        self._start_over()
+        self._carried_at = ()
+
+    def _start_over(self) -> None:
+        self._groups, self._met, self._number_of, self._gangs, self._repelled = {}, {}, {}, {}, {}
 
     def group_of(self, key: Key, labels: Mapping[str, str], priority: int, gang: Key | None) -> int:
         """The group of a pod."""
@@ -233,30 +268,9 @@ class Apart:
             self._groups[one] = self._group(one)
         return self._groups[one]
 
-    def repelled(
-        self,
-        groups: Iterable[int],
-        carriers: Carriers,
-        promised: Mapping[Key, Carrier],
-        table: NodeTable,
-        row_of: Mapping[str, int],
-    ) -> Mapping[int, Repelled]:
-        """What each of the groups is forbidden. What is as it was stays the same object."""
-        at = (carriers.changes, tuple(sorted(promised.items())), id(table))
-        if at != self._carried_at:
-            self._carried_at = at
-            self.carried = self._carry({**carriers.pods, **promised}, carriers, table, row_of)
-            known, self._repelled = self._repelled, {}
-        else:
-            known = {}
-        assert self.carried is not None
-        for group in groups:
-            if group not in self._met or group in self._repelled:
-                # Shapes outlive the groups that they were of.
-                continue
-            found, before = self._repel(self._met[group], self.carried, len(table)), known.get(group)
-            self._repelled[group] = before if before is not None and before.is_like(found) else found
-        return self._repelled
+    def repelled(self, groups: Iterable[int]) -> Mapping[int, Repelled]:
+        """What each of the groups is forbidden. Shapes outlive the groups that they were of."""
+        return {group: self._repelled[group] for group in groups if group in self._repelled}
 
     def _carry(
         self, pods: Mapping[Key, Carrier], carriers: Carriers, table: NodeTable, row_of: Mapping[str, int]
@@ -284,7 +298,9 @@ class Apart:
             tuple(keys), tuple(codes), terms, labels, nodes, leaving.astype(bool), tuple(names), promised.astype(bool)
         )
 
-    def _repel(self, met: Mask, carried: Carried, nodes: int) -> Repelled:
+    def _repel(self, rows: Rows, carried: Carried) -> Repelled:
+        nodes, met = self._nodes, np.zeros(len(self._table.terms), dtype=bool)
+        met[rows] = True
         hits = np.flatnonzero(met[carried.terms])
         leaving, unclear = carried.leaving[hits], self._table.unclear[carried.terms[hits]]
         every = _domains(carried, hits, nodes)

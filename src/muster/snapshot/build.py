@@ -16,7 +16,7 @@ from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
-from muster.snapshot.apart import FREE, Apart
+from muster.snapshot.apart import FREE, Apart, Around
 from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot, Stray
 from muster.snapshot.asked import Asked
 from muster.snapshot.claims import Tie, Ties
@@ -268,7 +268,8 @@ class Builder:
         """The gangs that the required anti-affinity of others may mean in another way than before."""
         world, labels_of = self._world, {name: one.metadata.labels for name, one in self._world.namespaces.items()}
         hidden = Namespace in world.hidden
-        moved = self._apart.update(world.carriers, self._promising, labels_of, world.namespace_changes, hidden=hidden)
+        around = Around(self._table, self._row_of, labels_of, world.namespace_changes)
+        moved = self._apart.update(world.carriers, self._promising, around, hidden=hidden)
         if moved.everything:
             return set(world.groups)
         changed = {key for key in moved.gangs if key in world.groups}
@@ -478,9 +479,7 @@ class Builder:
         )
         if not groups:
             return {}
-        found = self._apart.repelled(
-            set(groups.values()), self._world.carriers, self._promising, self._table, self._row_of
-        )
+        found = self._apart.repelled(set(groups.values()))
         return {shape: found[group] for shape, group in groups.items() if group in found}
 
     def _allowed_now(self, shape: int, repelled: Repelled | None) -> Mask:

@@ -8,8 +8,9 @@ from muster.plan.cycle import schedule
 from muster.plan.invariants import Checker
 from muster.plan.memory import Memory
 from muster.plan.outcome import Placement
-from muster.snapshot.apart import Apart
+from muster.snapshot.apart import Apart, Around
 from muster.snapshot.build import Builder
+from muster.snapshot.selectors import NodeTable
 from muster.snapshot.terms import MOST_PER_NAMESPACE, Carrier, Carriers, Requirement, Term
 from oracle.engine import apply, world_of
 from short_forms import documents_of, lone, merged, ns, number_of
@@ -189,7 +190,8 @@ def test_a_namespace_with_too_much_to_read_counts_as_if_it_meant_every_pod():
 
 def test_without_terms_nothing_is_looked_at():
     apart = Apart()
-    assert apart.update(Carriers(), {}, {}, 0, hidden=False) == apart.update(Carriers(), {}, {}, 7, hidden=True)
+    before, after = (Around(NodeTable([]), {}, {}, at) for at in (0, 7))
+    assert apart.update(Carriers(), {}, before, hidden=False) == apart.update(Carriers(), {}, after, hidden=True)
     assert apart.is_empty
 
 

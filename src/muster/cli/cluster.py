@@ -66,6 +66,8 @@ class Loaded:
     evictions: tuple[Evict, ...] = ()
     # Workloads that came without their pods.
     unknown: tuple["Unknown", ...] = ()
+    # Whether pods came that could not be grouped.
+    ungrouped: bool = False
     # The kinds of objects that own pods.
     owners: frozenset[str] = frozenset()
     # The cluster as it is, when the other one is what if.
@@ -142,6 +144,7 @@ def load(
     loaded = Loaded(
         *(config, world, reading.checked, notes, _gangs_added(coming, reading, grouped)),
         unknown=_unknown(coming, sources[:given], world, judged, config),
+        ungrouped=_is_lost(coming, grouped),
         owners=grouped.kinds,
         before=before,
         place=CLUSTER if live else INPUT,
@@ -174,6 +177,7 @@ def come_too(loaded: Loaded, coming: Sequence[Source], interfaces: Sequence[Reso
         notes=(*assumed, *_about_input(reading), *_about_groups(grouped)),
         added=_gangs_added(coming, reading, grouped),
         unknown=_unknown(coming, (), world, judged, config, interfaces),
+        ungrouped=_is_lost(coming, grouped),
         owners=grouped.kinds,
         before=there,
     )
@@ -194,6 +198,12 @@ def _with_pods(
 
     owned = owners_of(world) if world is not None else owners_in(one.value for one in given)
     return with_pods(coming, frozenset(owned), config.scheduler_names)
+
+
+def _is_lost(coming: Sequence[Source], grouped: Grouping) -> bool:
+    """Whether some pod that came could not be grouped: it is in no gang that is planned."""
+    lost = {(problem.namespace or DEFAULT_NAMESPACE, pod) for problem in grouped.problems for pod in problem.pods}
+    return bool(lost) and any(name_of(one.value)[::-1] in lost for one in coming if _is_one_of_many(one))
 
 
 def _unknown(

@@ -281,7 +281,7 @@ def is_yes(made: Plan, loaded: Loaded) -> bool:
     unreadable = any(not isinstance(one.judgement.object, PodGroup) for one in loaded.wrong)
     unreadable |= any(note.code == Code.BAD_POD for gang in made.snapshot.gangs for note in gang.notes)
     pairs = list(zip(made.snapshot.gangs, made.outcomes, strict=True))
-    if loaded.unknown:
+    if loaded.unknown or loaded.ungrouped:
         return False
     added = [outcome for gang, outcome in pairs if gang.key in loaded.added]
     if added:

@@ -161,3 +161,14 @@ def test_a_mistyped_queue_is_named_where_it_was_typed(plan, label, value, words)
     assert reason["code"] == "QueueNotFound"
     assert "did you mean research?" in reason["message"]
     assert words in reason["message"]
+
+
+def test_a_workload_that_can_not_be_grouped_is_no_yes(plan):
+    """Its pods are in no gang, so that no gang is refused either."""
+    container = {"name": "c", "image": "i"}
+    template = {"spec": {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": "j", "annotations": {"kai.scheduler/batch-min-member": "many"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    done = plan(job)
+    assert done.code == 1
+    assert "1 pod not grouped" in done.err

@@ -217,3 +217,14 @@ def test_a_pod_counts_only_for_the_gang_that_it_was_bound_for(edit, gang):
     assert (found.satisfied, found.rows[0].placed) == (False, 0)
     told = [(one.pod, one.detail) for one in found.reasons if one.code == Code.NOT_ADMITTED]
     assert told == [(f"g-a-{number}", "q") for number in range(4)]
+
+
+def test_what_is_told_of_pods_of_others_does_not_depend_on_their_order():
+    """Found by the simulation (seed 2000170): the status named the pod that the watch had shown first."""
+    documents = cluster(mark="q/uid-of-another-gang")
+    notes = [
+        outcome(planned(one), "g").reasons
+        for one in (documents, sorted(documents, key=lambda one: one["metadata"]["name"], reverse=True))
+    ]
+    assert notes[0] == notes[1]
+    assert [reason.pod for reason in notes[0] if reason.code == Code.NOT_ADMITTED] == [f"g-a-{at}" for at in range(4)]

@@ -144,7 +144,7 @@ def load(
     loaded = Loaded(
         *(config, world, reading.checked, notes, _gangs_added(coming, reading, grouped)),
         unknown=_unknown(coming, sources[:given], world, judged, config),
-        ungrouped=_is_lost(coming, grouped),
+        ungrouped=_is_ungrouped(coming, grouped),
         owners=grouped.kinds,
         before=before,
         place=CLUSTER if live else INPUT,
@@ -177,7 +177,7 @@ def come_too(loaded: Loaded, coming: Sequence[Source], interfaces: Sequence[Reso
         notes=(*assumed, *_about_input(reading), *_about_groups(grouped)),
         added=_gangs_added(coming, reading, grouped),
         unknown=_unknown(coming, (), world, judged, config, interfaces),
-        ungrouped=_is_lost(coming, grouped),
+        ungrouped=_is_ungrouped(coming, grouped),
         owners=grouped.kinds,
         before=there,
     )
@@ -200,7 +200,7 @@ def _with_pods(
     return with_pods(coming, frozenset(owned), config.scheduler_names)
 
 
-def _is_lost(coming: Sequence[Source], grouped: Grouping) -> bool:
+def _is_ungrouped(coming: Sequence[Source], grouped: Grouping) -> bool:
     """Whether some pod that came could not be grouped: it is in no gang that is planned."""
     lost = {(problem.namespace or DEFAULT_NAMESPACE, pod) for problem in grouped.problems for pod in problem.pods}
     return bool(lost) and any(name_of(one.value)[::-1] in lost for one in coming if _is_one_of_many(one))

@@ -111,7 +111,7 @@ def gang_of(
     tree, wrong = _checked(key, group, around)
     if wrong and not held:
         held.append(Issue(INVALID, 0, wrong))
-    oldest_first = sorted(_admitted(members, group.metadata.uid, around, notes), key=_age)
+    oldest_first = list(_admitted(sorted(members, key=_age), group.metadata.uid, around, notes))
     queue = _queue_of(group.spec.queue or around.default_queue, oldest_first, notes)
     problem = around.queues.problem_of(queue, key[0])
     if problem is not None:

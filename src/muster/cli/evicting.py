@@ -7,7 +7,6 @@ budgets say to each eviction, and the scheduler's yes, which means that the room
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,8 +90,13 @@ async def carry_out(client: Client, asked: Asked, timeout_s: float, tell: Callab
         return await _follow(client, asked, name, timeout_s, tell)
     finally:
         # Whatever is not there yet is reserved no longer. What was evicted for stays nominated.
-        with suppress(NotFound, Conflict):
+        try:
             await client.delete(EVICTION_REQUEST, asked.namespace, name, uid=made.uid)
+        except (NotFound, Conflict):
+            pass
+        except ApiError as error:
+            # The outcome matters more; the request expires by itself.
+            tell(f"EvictionRequest {asked.namespace}/{name} could not be deleted: {error.message}")
 
 
 async def _follow(client: Client, asked: Asked, name: str, timeout_s: float, tell: Callable[[str], None]) -> Came:

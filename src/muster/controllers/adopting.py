@@ -10,7 +10,7 @@ import asyncio
 from muster.api.admitted import Mark
 from muster.api.cluster import ADMITTED_ANNOTATION
 from muster.api.kinds import POD
-from muster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from muster.errors import ApiError, Conflict, Invalid, NotFound
 from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.lease import Election
@@ -92,12 +92,16 @@ class Adopter:
                 await self._client.patch(POD, *key, body)
             except NotFound:
                 pass
-            except (Conflict, Invalid, Forbidden) as error:
-                # Another one by now; or one that its owner has filled up: nothing may keep adoption from its end.
+            except Invalid as error:
+                # Its owner has filled it up: no pod may keep adoption from its end.
+                self._tell(key, error)
+            except Conflict as error:
                 facts = self._world.pods.get(key)
                 if facts is not None and facts.pod.metadata.uid == uid:
                     self._tell(key, error)
+                    return
             except ApiError as error:
+                # Also 403: a right or a webhook that is late. Without its mark the pod would be charged to no queue.
                 self._tell(key, error)
                 return
         self._left.pop(pod, None)

@@ -138,9 +138,11 @@ class Reserved:
         takings = [taking for group in self._promised.values() if group.closed for taking in group.takings()]
         for taking in takings:
             engine.ledger.give_back(taking)
-        yield
-        for taking in takings:
-            engine.ledger.give_back(taking, -1)
+        try:
+            yield
+        finally:
+            for taking in takings:
+                engine.ledger.give_back(taking, -1)
 
     def face(self, gang: Gang) -> None:
         """From now on this gang, and those like it, are tried."""

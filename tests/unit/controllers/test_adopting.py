@@ -95,12 +95,17 @@ async def test_what_a_tenant_binds_afterwards_is_not_admitted(is_marked):
     assert {one.body["regarding"]["name"] for one in said} >= {f"bad-{number}" for number in range(4)}
 
 
+@pytest.mark.parametrize(
+    "says",
+    [refusal(503, "ServiceUnavailable"), refusal(403, "Forbidden"), refusal(409, "Conflict")],
+    ids=["a server that is away", "a right or a webhook that comes late", "a write at the same time"],
+)
 @played
-async def test_adoption_goes_on_until_all_is_written():
-    """A server that is away puts the end off; pods count from the beginning."""
+async def test_adoption_goes_on_until_all_is_written(says):
+    """Pods count from the beginning. A Lease that said too early that it is done would lose their charge."""
     server = Server()
     server.play(nodes(1, gpus=8) | QUEUES | runs("g", 2, queue="q") | {"queues": {"q": {"limit": 2}}})
-    slow = server.fail("patch", "g-0", times=3, says=refusal(503, "ServiceUnavailable"))
+    slow = server.fail("patch", "g-0", times=3, says=says)
     async with leading(server) as lease:
         await until(lambda: lease.is_marked)
     assert slow.met

@@ -4,7 +4,7 @@ Trees, `satisfied` and room come from `problem`; nothing comes from the engine.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.problem import GANG, LEAF, Problem, amount, read
@@ -117,6 +117,8 @@ class Gang:
     waiting: list[Member]
     succeeded: dict[str, int]
     terminating: dict[str, int]
+    # Those that terminate on a node.
+    leaving: list[Member] = field(default_factory=list)
 
     def counts(self, placed: Iterable[Member]) -> dict[str, int]:
         """Pods per leaf that count when these are placed."""
@@ -354,11 +356,12 @@ def _kept(group: Document) -> frozenset[str]:
 
 def _count(gang: Gang, pod: Document, leaf: str, nodes: set[str]) -> None:
     metadata, phase = pod["metadata"], pod.get("status", {}).get("phase")
+    goes = "deletionTimestamp" in metadata
     if phase == "Succeeded":
         gang.succeeded[leaf] = gang.succeeded.get(leaf, 0) + 1
-    elif phase != "Failed" and "deletionTimestamp" in metadata:
-        gang.terminating[leaf] = gang.terminating.get(leaf, 0) + 1
     elif phase != "Failed":
+        if goes:
+            gang.terminating[leaf] = gang.terminating.get(leaf, 0) + 1
         on = pod["spec"].get("nodeName", "")
         labels = tuple(sorted(metadata.get("labels", {}).items()))
         shape = sorted(
@@ -374,7 +377,9 @@ def _count(gang: Gang, pod: Document, leaf: str, nodes: set[str]) -> None:
             labels,
             str((leaf, on, shape, labels, bool(metadata.get("ownerReferences")))),
         )
-        if on in nodes:
+        if goes:
+            gang.leaving += [member] if on in nodes else []
+        elif on in nodes:
             gang.placed.append(member)
         elif not on:
             gang.waiting.append(member)

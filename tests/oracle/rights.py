@@ -1,7 +1,7 @@
 """What everybody has and may do: shares, limits, runtimes, budgets, and who may reclaim from whom (SPEC §6, §7, §8)."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
 from typing import Any
@@ -245,6 +245,19 @@ class Rights:
             names = gang.firm(placed)
             return total(one.charge for one in placed if one.name in names)
 
+        def there(gang: Gang) -> list[Member]:
+            """Also what goes, until it is gone."""
+            return [*gang.placed, *gang.leaving]
+
+        def bound(gang: Gang) -> list[Member]:
+            return [one for one in gang.waiting if one.name in done.sent and not done.sent[one.name][1]]
+
+        def firm_there(gang: Gang, placed: list[Member]) -> Charge:
+            """What leaves is core as far as those that are placed are not enough."""
+            younger = [replace(one, created=2**62) for one in gang.leaving]
+            names = gang.firm([*gang.placed, *younger]) & {one.name for one in gang.leaving}
+            return plus(firm(gang, placed), total(one.charge for one in gang.leaving if one.name in names))
+
         wrong = []
         for what, before, now, most in (
             (
@@ -257,6 +270,18 @@ class Rights:
                 "quota",
                 self.allocated(lambda gang: firm(gang, stays(gang))),
                 self.allocated(lambda gang: firm(gang, after(gang))),
+                "quota",
+            ),
+            (
+                "limit until pods are gone",
+                self.allocated(lambda gang: total(one.charge for one in there(gang))),
+                self.allocated(lambda gang: total(one.charge for one in [*there(gang), *bound(gang)])),
+                "limit",
+            ),
+            (
+                "quota until pods are gone",
+                self.allocated(lambda gang: firm_there(gang, gang.placed)),
+                self.allocated(lambda gang: firm_there(gang, [*gang.placed, *bound(gang)])),
                 "quota",
             ),
         ):

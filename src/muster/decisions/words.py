@@ -13,7 +13,7 @@ from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, counted, listed
 from muster.errors import DEFECT
-from muster.plan.outcome import Action, Code, Outcome, Reason, Verdict
+from muster.plan.outcome import LEAVING, Action, Code, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.gangs import WAITS_FOR_PROMISED
 
@@ -290,6 +290,9 @@ def _waiting_for_room(about: _About) -> list[str]:
     if about.reason.detail == Action.REQUEST:
         what = f"{about.who} waits for pods to be evicted that an EvictionRequest names"
         return [what, "their room is reserved for it", "kubectl get evictionrequests -A shows until when"]
+    if about.reason.detail == LEAVING:
+        what = f"{about.who} waits for terminating pods that its queue is charged for to leave"
+        return [what, "limit and quota count them until they are gone; room is reserved for it", "nothing to do"]
     if about.reason.detail:
         what = f"{about.who} {WAITS_FOR_PROMISED}"
         return [

@@ -16,9 +16,13 @@ from muster.snapshot.queues import CHARGES, PARTS, UNLIMITED
 
 # Amounts per charge, in base units.
 Charge = tuple[int, ...]
+# Amounts by queue.
+Table = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
 NOTHING: Charge = (0,) * len(CHARGES)
 _EACH = range(len(CHARGES))
 _GPU = CHARGES.index("gpu")
+# Pods that leave are counted as younger than all others.
+_YOUNGEST = 2**40
 
 
 def plus(one: Sequence[int], other: Sequence[int], times: int = 1) -> Charge:
@@ -50,6 +54,8 @@ class Accounts:
         self.allocated, self.firm, self.requested = self._nothing(), self._nothing(), self._nothing()
         # What is charged and only nominated.
         self._awaited, self._awaited_firm = self._nothing(), self._nothing()
+        # What pods hold that leave, as long as they are there, and what of it counts against the quota.
+        self._leaving, self._leaving_firm = self._nothing(), self._nothing()
         self.fair: list[Charge] = [NOTHING] * len(self.queues.names)
         # Queues that lost something since somebody looked: they may come earlier in line.
         self.lighter: set[int] = set(range(len(self.queues.names)))
@@ -80,6 +86,7 @@ class Accounts:
             if row != NONE:
                 # Nothing evicts them: they count against the quota of what stays.
                 self.charge(row, NOTHING, self.cost([(stray.shape, stray.pods)]))
+        self._count_leaving()
         asked = Counter[tuple[int, int]]()
         for number in snapshot.waiting:
             gang = snapshot.gangs[number]
@@ -103,6 +110,20 @@ class Accounts:
         # Cores and bytes are shared by the unit; GPUs whole, or in the largest slices that all pods are made of.
         pieces = [gcd(PARTS, *gpus) if c == _GPU else 1 for c in _EACH]
         self.fair = fair_shares(self.queues, snapshot.capacity, wanted, pieces)
+
+    def _count_leaving(self) -> None:
+        """What terminating pods hold: of gangs, and strays."""
+        snapshot, row_of = self._snapshot, self.queues.row_of
+        found = Counter[tuple[str, int, bool]]()
+        for gang in snapshot.gangs:
+            for one, firm in zip(gang.leaving, firm_leavers(gang), strict=True) if gang.leaving else ():
+                found[one.queue, one.shape, firm] += 1
+        for stray in snapshot.leaving_strays:
+            found[stray.queue, stray.shape, True] += stray.pods
+        for (queue, shape, firm), pods in found.items():
+            if queue in row_of:
+                cost = self.cost([(shape, pods)])
+                self.leave(row_of[queue], cost, cost if firm else NOTHING)
 
     def row_of(self, gang: Gang) -> int:
         """The queue of a gang by number; NONE when there is none to charge."""
@@ -152,18 +173,51 @@ class Accounts:
                 self._awaited[at][c] += sign * amount[c]
                 self._awaited_firm[at][c] += sign * firm[c]
 
+    def leave(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> None:
+        """Pods that are no longer charged as placed still hold this: what is bound must fit beside it."""
+        for at in self.queues.paths[row]:
+            for c in _EACH:
+                self._leaving[at][c] += amount[c]
+                self._leaving_firm[at][c] += firm[c]
+
+    def is_left(self, row: int) -> bool:
+        """Whether pods of a queue, or of one above it, leave and are still there."""
+        return row != NONE and any(any(self._leaving[at]) for at in self.queues.paths[row])
+
+    def refusal_now(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> Refused | None:
+        """The same for what is bound at once: also within what leaving pods hold, nominations aside."""
+        refused = self.refusal(row, amount, firm)
+        if refused is not None or not self.is_left(row):
+            return refused
+        used = {
+            at: plus(plus(self.allocated[at], self._awaited[at], -1), self._leaving[at])
+            for at in self.queues.paths[row]
+        }
+        kept = {at: plus(plus(self.firm[at], self._awaited_firm[at], -1), self._leaving_firm[at]) for at in used}
+        return self._refusal(row, amount, firm, used, kept)
+
     def refusal(self, row: int, amount: Sequence[int], firm: Sequence[int]) -> Refused | None:
         """The first queue, from the gang's own upwards, that does not allow so much more; None when all do.
 
         One that would never allow it comes before one that is only full.
         """
+        return self._refusal(row, amount, firm, self.allocated, self.firm)
+
+    def _refusal(
+        self,
+        row: int,
+        amount: Sequence[int],
+        firm: Sequence[int],
+        allocated: Table,
+        kept: Table,
+    ) -> Refused | None:
         if row == NONE or not self._ends[row]:
             return None
         found: Refused | None = None
         for at in self.queues.paths[row]:
             for used, most, more, quota in (
-                (self.allocated[at], self._limit[at], amount, False),
-                (self.firm[at], self._quota[at], firm, True),
+                (allocated[at], self._limit[at], amount, False),
+                (kept[at], self._quota[at], firm, True),
             ):
                 for c in _EACH:
                     if more[c] > 0 and used[c] + more[c] > most[c]:
@@ -248,6 +302,22 @@ def firm_shapes(gang: Gang) -> list[int]:
     if gang.is_firm:
         return [shape for here in gang.placed.values() for shape in here.shapes]
     return [shape for _, shape in core_pods(gang)] if not gang.is_preemptible else []
+
+
+def firm_leavers(gang: Gang) -> list[bool]:
+    """Per terminating pod of it: whether it counts against the quota. Of a semi-preemptible gang those do that its core
+    lacks: they come after all that are placed.
+    """
+    if not gang.is_semi:
+        return [gang.is_firm and one.leaf != NONE for one in gang.leaving]
+    ages = {leaf: list(_ages(placed)) for leaf, placed in gang.placed.items()}
+    places = list[int]()
+    for number, one in enumerate(gang.leaving):
+        here = ages.setdefault(one.leaf, []) if one.leaf != NONE else []
+        places.append(len(here))
+        here.append(_YOUNGEST + number)
+    counts = core_counts(gang, ages)
+    return [place < counts.get(one.leaf, 0) for one, place in zip(gang.leaving, places, strict=True)]
 
 
 def core_pods(gang: Gang, used: Sequence[int] = ()) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,7 @@ the independent checker finds nothing wrong with it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import numpy as np
@@ -15,9 +15,9 @@ from muster.plan.attempt import Attempt, Engine
 from muster.plan.evictor import Evictor, Sacrifice, Served
 from muster.plan.invariants import Checker
 from muster.plan.ledger import Ledger, Taking
-from muster.plan.outcome import Action, Code, Eviction, Placement, Reason, Verdict
-from muster.plan.progress import Permit, Progress
-from muster.plan.proof import Proof, Refused
+from muster.plan.outcome import LEAVING, Action, Code, Eviction, Placement, Reason, Verdict
+from muster.plan.progress import Permit, Progress, counts_of
+from muster.plan.proof import Proof, Refused, mentions_queue
 from muster.plan.reserved import Reserved
 from muster.plan.units import Spot, without
 from muster.snapshot.arrays import Gang, Kept, Snapshot
@@ -59,6 +59,8 @@ class Books:
         # Room that terminating and evicted pods still hold can be waited for.
         self.soon: Engine | None = None
         self.accounts = Accounts(snapshot)
+        # Whether what is asked for would be bound at once: then queues count pods that leave, until they are gone.
+        self._binds = False
         self.reserved = Reserved(snapshot, self._admits)
         # Gangs that were nominated count in their queues until their turn.
         self._counted: set[int] = set()
@@ -182,9 +184,11 @@ class Books:
                     blank.used[batch] += pods
         gone, self.gone = self.gone, {}
         moved = [one for one in self.evictions if one.to != NONE]
-        self._discharge([one for one in self.evictions if one.to == NONE])
+        for row, cost, firm in self._discharge([one for one in self.evictions if one.to == NONE]):
+            self.accounts.leave(row, cost, firm)
         for row, cost, firm in self._costs(moved):
             self.accounts.await_(row, cost, firm)
+            self.accounts.leave(row, cost, firm)
         self.gone = gone
 
     def open_soon(self) -> Engine:
@@ -211,14 +215,40 @@ class Books:
 
     def _permit(self, row: int, progress: Progress, counts: Mapping[int, int]) -> Refused | None:
         """What the queue says to so many more pods of each batch."""
-        waiting = progress.gang.waiting
-        cost = self.accounts.cost((waiting[batch].shape, pods) for batch, pods in counts.items())
-        return self.accounts.refusal(row, cost, self.accounts.firm_more(progress, counts, cost))
+        waiting, accounts = progress.gang.waiting, self.accounts
+        cost = accounts.cost((waiting[batch].shape, pods) for batch, pods in counts.items())
+        ask = accounts.refusal_now if self._binds else accounts.refusal
+        return ask(row, cost, accounts.firm_more(progress, counts, cost))
+
+    def is_late(self, state: State, counts: Mapping[int, int]) -> bool:
+        """Whether so many more pods of each batch must wait until pods that leave are gone from their queue."""
+        row = self.queue_of(state.gang)
+        if not self.accounts.is_left(row):
+            return False
+        with self._binding():
+            return self._permit(row, state.progress, counts) is not None
+
+    @contextmanager
+    def _binding(self) -> Iterator[None]:
+        self._binds = True
+        try:
+            yield
+        finally:
+            self._binds = False
 
     def bind(self, state: State, ask: Ask) -> Attempt:
-        """An attempt in the room that is there now."""
+        """An attempt in the room that is there now, and within what its queue allows now.
+
+        Where the queue allows it only when pods that leave are gone, the gang is nominated to the room that is there.
+        """
         mark = self.at_once.ledger.mark()
-        return self._commit(state, ask(self.at_once), self.at_once, mark, nominated=False)
+        with self._binding():
+            attempt = ask(self.at_once)
+        found = self._commit(state, attempt, self.at_once, mark, nominated=False)
+        may_wait = attempt.proof is None or mentions_queue(attempt.proof)
+        if attempt.takings is not None or not may_wait or not self.accounts.is_left(self.queue_of(state.gang)):
+            return found
+        return self._commit(state, ask(self.at_once), self.at_once, mark, nominated=True, whose=LEAVING)
 
     def nominate(self, state: State, ask: Ask) -> Attempt:
         """An attempt in the room that will be there."""
@@ -228,12 +258,14 @@ class Books:
 
     def renew(self, state: State, reserved: Sequence[tuple[int, Taking]]) -> Attempt | None:
         """Room that was reserved in an earlier cycle: bound if it is there, else nominated again, else None."""
-        for nominated in (False, True):
+        late = self.is_late(state, counts_of(reserved))
+        why = LEAVING if late else ""
+        for nominated in (True,) if late else (False, True):
             mark = self.at_once.ledger.mark()
             for _, taking in reserved:
                 self.at_once.ledger.take(taking)
             attempt = Attempt(tuple(reserved))
-            found = self._commit(state, attempt, self.at_once, mark, nominated=nominated, certain=False)
+            found = self._commit(state, attempt, self.at_once, mark, nominated=nominated, certain=False, whose=why)
             if found.takings is not None:
                 return found
         return None
@@ -260,10 +292,13 @@ class Books:
                 soon.ledger.give_back(taking, -1)
             return found
         self.evictor.take(sacrifice.units, sacrifice.evictions)
+        for row, cost, firm in off:
+            self.accounts.leave(row, cost, firm)
         if sacrifice.action == Action.CONSOLIDATE:
             # Whoever is moved comes back: it still counts in its queue, and is not placed.
             for row, cost, firm in self._costs(sacrifice.evictions):
                 self.accounts.await_(row, cost, firm)
+                self.accounts.leave(row, cost, firm)
         for kept in self._places_of(sacrifice.evictions, homes=True):
             soon.ledger.take(kept)
             self.at_once.ledger.take(kept)
@@ -316,6 +351,7 @@ class Books:
         self.evictor.take([unit for one in served for unit in one.units], evictions)
         for row, cost, firm in off:
             self.accounts.charge(row, cost, firm, -1)
+            self.accounts.leave(row, cost, firm)
         taking = Taking(shape, *np.unique([one.node for one in served], return_counts=True))
         for engine in (soon, self.at_once):
             engine.ledger.take(taking)
@@ -340,6 +376,7 @@ class Books:
             self.evictor.take((), evictions)
             for row, cost, firm in off:
                 self.accounts.charge(row, cost, firm, -1)
+                self.accounts.leave(row, cost, firm)
         return faults
 
     def _discharge(self, evictions: Sequence[Eviction]) -> list[tuple[int, Charge, Charge]]:
@@ -382,6 +419,7 @@ class Books:
         certain: bool = True,
         evictions: Sequence[Eviction] = (),
         judge: Judge | None = None,
+        whose: str = "",
     ) -> Attempt:
         """The decision stands when the checker finds nothing wrong with it; otherwise it never was.
 
@@ -410,7 +448,7 @@ class Books:
                     other.ledger.take(taking)
         if nominated:
             row = min(state.gang.waiting[batch].leaf for batch, _ in attempt.takings) if was_whole else 0
-            waits = Reason(Code.WAITING_FOR_ROOM, row, surplus=was_whole)
+            waits = Reason(Code.WAITING_FOR_ROOM, row, detail=whose, surplus=was_whole)
             state.reasons += [waits] if waits not in state.reasons else []
         state.nominated |= nominated
         state.unknown_wishes |= attempt.unknown_wishes

@@ -267,7 +267,10 @@ class _Cycle:
         """Surplus that was nominated, or moved, goes where room is kept for it, if it is whole there."""
         progress = state.progress
         back = whole_again(progress, reserved)
-        if back and progress.refusal(counts_of(back)) is None and Action.ALLOCATE in self._policy.actions:
+        if not back or progress.refusal(counts_of(back)) is not None or Action.ALLOCATE not in self._policy.actions:
+            return
+        # Where the queue waits for pods that leave, a part of it may be bound: it is tried pod by pod.
+        if not self._books.is_late(state, counts_of(back)):
             self._books.renew(state, back)
 
     def _try_extra(self, state: State, batch: int, *, one: bool) -> None:

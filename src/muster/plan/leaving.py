@@ -171,6 +171,10 @@ class Charged:
         self._counted = False
         self._used: list[list[int]] = []
         self._firm: list[list[int]] = []
+        # Of that, what is only nominated; and beside it what pods hold that leave and are still there. Amounts, and
+        # what of them counts against the quota.
+        self._waits: tuple[list[list[int]], list[list[int]]] = ([], [])
+        self._left: tuple[list[list[int]], list[list[int]]] = ([], [])
         # Per gang.
         self._sent: dict[int, Sent] = {}
 
@@ -190,6 +194,7 @@ class Charged:
             if row != NONE:
                 less = [-sign * amount for amount in self._cost(pods)]
                 self._enter(row, less, [0] * len(less))
+                self._add(self._left, row, [-amount for amount in less], [0] * len(less))
 
     def faults(self, number: int, placements: Sequence[Placement]) -> list[str]:
         """7. No decision raises a queue above its limit, or its non-preemptible part above its quota."""
@@ -199,7 +204,7 @@ class Charged:
         row = self._snapshot.queues.row_of.get(self._snapshot.gangs[number].queue, NONE)
         if row == NONE:
             return [f"there is no queue {self._snapshot.gangs[number].queue}"]
-        return self._over(row, *self._rises(number, placements)[:2])
+        return self._over(row, *self._rises(number, placements)[:2], at_once=not _waits(placements))
 
     def unowed(self, placements: Sequence[Placement], evictions: Sequence[Eviction]) -> list[str]:
         """Disruption budgets are passed over only for what ends within the quota of the queues that get it back."""
@@ -224,7 +229,10 @@ class Charged:
         """They are charged."""
         if self._bounded:
             rise, firm_rise, self._sent[number] = self._rises(number, placements)
-            self._enter(self._snapshot.queues.row_of[self._snapshot.gangs[number].queue], rise, firm_rise)
+            row = self._snapshot.queues.row_of[self._snapshot.gangs[number].queue]
+            self._enter(row, rise, firm_rise)
+            if _waits(placements):
+                self._add(self._waits, row, rise, firm_rise)
 
     def _rises(self, number: int, placements: Sequence[Placement]) -> tuple[list[int], list[int], Sent]:
         """What placements add to the queue, how much of it may not be evicted, and all that was sent then."""
@@ -254,14 +262,17 @@ class Charged:
                 continue
             rise = self._cost({(at, shape): n for at, ((shape, _), n) in enumerate(shapes.items())})
             firm_rise = self._cost({(0, shape): n for (shape, firm), n in shapes.items() if firm})
-            wrong += self._over(row, rise, firm_rise)
+            wrong += self._over(row, rise, firm_rise, at_once=not _waits(placements))
             self._enter(row, rise, firm_rise)
             rises.append((row, rise, firm_rise))
-        for row, rise, firm_rise in rises if wrong else ():
-            self._enter(row, [-more for more in rise], [-more for more in firm_rise])
+        for row, rise, firm_rise in rises:
+            if wrong:
+                self._enter(row, [-more for more in rise], [-more for more in firm_rise])
+            elif _waits(placements):
+                self._add(self._waits, row, rise, firm_rise)
         return wrong
 
-    def _over(self, row: int, rise: Sequence[int], firm_rise: Sequence[int]) -> list[str]:
+    def _over(self, row: int, rise: Sequence[int], firm_rise: Sequence[int], *, at_once: bool) -> list[str]:
         queues, wrong = self._snapshot.queues, []
         for at in queues.paths[row]:
             for c, (more, firm) in enumerate(zip(rise, firm_rise, strict=True)):
@@ -269,13 +280,54 @@ class Charged:
                     wrong.append(f"queue {queues.names[at]} is raised above its limit")
                 if firm > 0 and self._firm[at][c] + firm > queues.quota[at, c]:
                     wrong.append(f"the non-preemptible part of queue {queues.names[at]} is raised above its quota")
+                if at_once and more > 0 and self._there(at, c, 0) + more > queues.limit[at, c]:
+                    wrong.append(f"queue {queues.names[at]} is above its limit until pods are gone")
+                if at_once and firm > 0 and self._there(at, c, 1) + firm > queues.quota[at, c]:
+                    wrong.append(
+                        f"the non-preemptible part of queue {queues.names[at]} is too large until pods are gone"
+                    )
         return wrong
+
+    def _there(self, at: int, c: int, which: int) -> int:
+        """What pods of a queue hold now, those that leave included: all (0), or what counts against its quota (1)."""
+        used = (self._used, self._firm)[which]
+        return used[at][c] - self._waits[which][at][c] + self._left[which][at][c]
 
     def _enter(self, row: int, rise: Sequence[int], firm_rise: Sequence[int]) -> None:
         for at in self._snapshot.queues.paths[row]:
             for c, (more, firm) in enumerate(zip(rise, firm_rise, strict=True)):
                 self._used[at][c] += more
                 self._firm[at][c] += firm
+
+    def _add(
+        self, tables: tuple[list[list[int]], list[list[int]]], row: int, rise: Sequence[int], firm_rise: Sequence[int]
+    ) -> None:
+        for at in self._snapshot.queues.paths[row]:
+            for table, amounts in zip(tables, (rise, firm_rise), strict=True):
+                table[at] = [has + more for has, more in zip(table[at], amounts, strict=True)]
+
+    def _count_left(self) -> None:
+        """Pods that terminate count in their queues until they are gone."""
+        row_of = self._snapshot.queues.row_of
+        for stray in self._snapshot.leaving_strays:
+            if stray.queue in row_of:
+                cost = self._cost({(0, stray.shape): stray.pods})
+                self._add(self._left, row_of[stray.queue], cost, cost)
+        for gang in self._snapshot.gangs:
+            pods = _by_age(gang) if gang.leaving else {}
+            youngest = max((age for found in pods.values() for age, _ in found), default=0)
+            spots = list[tuple[int, int]]()
+            for number, one in enumerate(gang.leaving):
+                here = pods.setdefault(one.leaf, [])
+                spots.append((one.leaf, len(here)))
+                here.append((youngest + 1 + number, one.shape))
+            pods.pop(NONE, None)
+            core = _core_pods(gang, pods) if gang.leaving and gang.is_semi else {}
+            for one, (leaf, place) in zip(gang.leaving, spots, strict=True):
+                if one.queue in row_of:
+                    cost = self._cost({(0, one.shape): 1})
+                    firm = (gang.is_firm and leaf != NONE) or place < core.get(leaf, 0)
+                    self._add(self._left, row_of[one.queue], cost, cost if firm else [0] * len(cost))
 
     def _count(self) -> None:
         if self._counted:
@@ -284,6 +336,11 @@ class Charged:
         queues = self._snapshot.queues
         self._used = [[0] * queues.limit.shape[1] for _ in queues.names]
         self._firm = [[0] * queues.limit.shape[1] for _ in queues.names]
+        self._waits, self._left = (
+            ([[0] * queues.limit.shape[1] for _ in queues.names], [[0] * queues.limit.shape[1] for _ in queues.names])
+            for _ in range(2)
+        )
+        self._count_left()
         by_queue: dict[str, list[int]] = {}
         for gang in self._snapshot.gangs:
             if (gang.placed or gang.aside) and gang.queue in queues.row_of:
@@ -321,6 +378,11 @@ class Charged:
         kept = {} if gang.is_firm else _core_pods(gang, pods)
         firm = ((leaf, shape) for leaf, found in pods.items() for _, shape in found[: kept.get(leaf, len(found))])
         return self._cost(Counter(firm))
+
+
+def _waits(placements: Sequence[Placement]) -> bool:
+    """Whether they are only nominated."""
+    return any(one.nominated for one in placements)
 
 
 def _waits_for_joined(gang: Gang, row: int, met: Sequence[bool]) -> bool:

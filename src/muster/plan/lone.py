@@ -65,14 +65,15 @@ class Lone:
             following = ahead
 
     def _charge(self, number: int, sign: int, *, nominated: bool = False) -> bool:
-        """Charges a gang of one pod to its queue; not when the queue does not allow it."""
+        """Charges a gang of one pod to its queue; not when the queue does not allow it, or not yet."""
         accounts, gang = self._books.accounts, self._snapshot.gangs[number]
         row = self._books.queue_of(gang)
         if row == NONE:
             return True
         cost = accounts.cost([(gang.lone_shape, 1)])
         firm = cost if not gang.is_preemptible else NOTHING
-        if sign > 0 and accounts.refusal(row, cost, firm) is not None:
+        refusal = accounts.refusal if nominated else accounts.refusal_now
+        if sign > 0 and refusal(row, cost, firm) is not None:
             return False
         accounts.charge(row, cost, firm, sign)
         if nominated:

@@ -118,6 +118,9 @@ class Action:
     REQUEST = "request"
 
 
+# What a gang waits for that is nominated because pods of its queue still leave: the detail of `WaitingForRoom`.
+LEAVING = "leaving"
+
 ACTIONS = (Action.ALLOCATE, Action.CONSOLIDATE, Action.RECLAIM, Action.PREEMPT, Action.STALE)
 
 

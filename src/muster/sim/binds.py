@@ -324,7 +324,7 @@ class Binds:
             if not any(end is not None for end in ends.values()):
                 continue
             gangs = [one for key in self._below(queue, moment) for one in books.decided(key, moment)]
-            used = charged([*gangs, *books.strays(queue, moment)])
+            used = charged([*gangs, *books.strays(queue, moment), *books.leaving(queue, moment)])
             for charge, end in ends.items():
                 if end is not None and used[charge] > end:
                     said = f"queue {queue} then has {shown(charge, used[charge])}"
@@ -463,7 +463,7 @@ class Binds:
             ends = {charge: books.bound(queue, charge, "quota", moment) for charge in rising}
             if not any(end is not None for end in ends.values()):
                 continue
-            firm = list(books.strays(queue, moment))
+            firm = [*books.strays(queue, moment), *books.leaving_firm(queue, moment)]
             for key in self._below(queue, moment):
                 other = books.group(key, moment)
                 if other is not None and other.tree is not None:

@@ -14,6 +14,7 @@ from muster.embedded.store import DELETED, Change, Store
 from muster.sim import facts
 from muster.sim.facts import (
     FIRM,
+    LEAVING,
     PLACED,
     PREEMPTIBLE,
     SEMI,
@@ -258,6 +259,34 @@ class Books:
                 continue
             if queue in self.path(pod.mark[0], moment) and not self.is_of(pod, moment):
                 yield pod
+
+    def leaving(self, queue: str, moment: float | None = None) -> Iterator[Member]:
+        """Pods that terminate and hold room: a queue, or one below it, is charged for them until they are gone."""
+        for pod in self.pods.values():
+            if pod.mark is None or pod.state != LEAVING or self.node(pod.node, moment) is None:
+                continue
+            if queue in self.path(pod.mark[0], moment):
+                yield pod
+
+    def leaving_firm(self, queue: str, moment: float | None = None) -> Iterator[Member]:
+        """Those of them that count against its quota: strays, what is not preemptible, and what a core lacks."""
+        found: dict[Key, list[Member]] = {}
+        for pod in self.leaving(queue, moment):
+            if pod.gang is None or not self.is_of(pod, moment):
+                yield pod
+            else:
+                found.setdefault(pod.gang, []).append(pod)
+        for gang, pods in found.items():
+            group = self.group(gang, moment)
+            if group is None or group.tree is None:
+                continue
+            there = {leaf: list(placed) for leaf, placed in self.placed(group, moment).items()}
+            for pod in sorted(pods, key=lambda one: one.age):
+                # They come after what is placed: a core lacks only so many of them.
+                there.setdefault(group.leaf_of(pod), []).append(pod)
+            there.pop(NONE, None)
+            uids = {pod.uid for pod in pods}
+            yield from (pod for pod in self.firm(group, there, moment) if pod.uid in uids)
 
     def counts(self, pod: Member, moment: float | None = None) -> bool:
         """Whether a pod of its gang is placed on a node that is there, or succeeded."""

@@ -157,6 +157,16 @@ class Stray(NamedTuple):
     pods: int
 
 
+class Leaver(NamedTuple):
+    """A terminating pod of a gang that still holds its room: its leaf (NONE: it is set aside), its shape, and the queue
+    that admitted it.
+    """
+
+    leaf: int
+    shape: int
+    queue: str
+
+
 class Recorded(NamedTuple):
     """A tree node as the status has it: state that is read back."""
 
@@ -225,6 +235,8 @@ class Gang:
     placed: Mapping[int, Placed] = field(default_factory=dict)
     # The shapes of pods that were placed before they were set aside: nothing but their queue counts them.
     aside: tuple[int, ...] = ()
+    # Terminating pods that still hold room, oldest first: their queues are charged for them until they are gone.
+    leaving: tuple[Leaver, ...] = ()
     counts: Mapping[int, Counts] = field(default_factory=dict)
     # Since when it waits for room that was reserved for it, as the status tells; 0 when nobody knows.
     nominated_since_ns: int = 0
@@ -459,6 +471,8 @@ class Snapshot:
     may_delete: bool = True
     # Placed pods that no gang counts, and only their queues do.
     strays: tuple["Stray", ...] = ()
+    # The same of pods that terminate, and still hold their room.
+    leaving_strays: tuple["Stray", ...] = ()
     # Granted ones first, then the oldest.
     clearances: tuple[Clearance, ...] = ()
     # Per shape that asks for any: the amounts of resources that no node offers, in base units.

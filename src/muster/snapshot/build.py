@@ -307,17 +307,21 @@ class Builder:
         """
         self._failed.add(key)
         members = self._world.members.get(key, {}).values() if not self._world.asks_for_marks else ()
-        placed = (facts for facts in members if facts.state is State.PLACED and facts.mark is None)
-        aside = [self._plain_shape(facts.request) for facts in placed if facts.pod.spec.node_name in self._row_of]
-        return unknown_gang(key, group.status.admitted_queue or group.spec.queue or self._default_queue, aside, why)
+        unmarked = [one for one in members if one.mark is None and one.pod.spec.node_name in self._row_of]
+        aside, leaving = (
+            [self._plain_shape(facts.request) for facts in unmarked if facts.state is state]
+            for state in (State.PLACED, State.TERMINATING)
+        )
+        queue = group.status.admitted_queue or group.spec.queue or self._default_queue
+        return unknown_gang(key, queue, aside, leaving, why)
 
-    def _strays(self) -> tuple[Stray, ...]:
+    def _strays(self, state: State) -> tuple[Stray, ...]:
         """What queues are charged for beside gangs. Pods of a gang that can't be built are charged all the same."""
         world = self._world
         keys = world.strays.union(*(world.members.get(gang, {}) for gang in self._failed))
         found = Counter[tuple[str, int]]()
         for facts in map(world.pods.__getitem__, sorted(keys)):
-            if facts.mark is not None and facts.state is State.PLACED and facts.pod.spec.node_name in self._row_of:
+            if facts.mark is not None and facts.state is state and facts.pod.spec.node_name in self._row_of:
                 found[facts.mark.queue, self._plain_shape(facts.request)] += 1
         return tuple(Stray(*what, pods) for what, pods in sorted(found.items()))
 
@@ -382,7 +386,7 @@ class Builder:
         gangs = tuple(map(self._gangs.__getitem__, self._keys))
         promised = self._promised()
         repelled = self._repelled()
-        strays = self._strays()
+        strays, leaving_strays = self._strays(State.PLACED), self._strays(State.TERMINATING)
         self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
         resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
@@ -427,6 +431,7 @@ class Builder:
             budgets=self._guards.names,
             may_delete=self._world.may_delete,
             strays=strays,
+            leaving_strays=leaving_strays,
             clearances=clearances_of(self._world, gangs, self._number_of),
         )
 

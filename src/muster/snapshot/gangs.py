@@ -15,7 +15,7 @@ from muster.api.validation import podgroup
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.violation import ERROR, Report
 from muster.errors import BadObject
-from muster.snapshot.arrays import Batch, Counts, Doubt, Gang, Hold, Issue, Kept, Placed, Recorded
+from muster.snapshot.arrays import Batch, Counts, Doubt, Gang, Hold, Issue, Kept, Leaver, Placed, Recorded
 from muster.snapshot.guards import Guards
 from muster.snapshot.kept import keeping_of
 from muster.snapshot.priorities import Ranks
@@ -139,6 +139,7 @@ def gang_of(
         waiting=pods.batches(),
         placed=pods.placed(),
         aside=tuple(pods.aside),
+        leaving=tuple(Leaver(leaf, shape, admitted or queue) for leaf, shape, admitted in pods.leaving),
         counts={row: Counts(*counts) for row, counts in pods.counts.items()},
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
@@ -188,10 +189,23 @@ def _queue_of(wanted: str, admitted: Iterable[PodFacts], notes: list[Issue]) -> 
     return min(found, key=lambda queue: (-found[queue], queue))
 
 
-def unknown_gang(key: Key, queue: str, aside: Iterable[int], why: str) -> Gang:
-    """A gang of which nothing but its name is used: it is held, and its placed pods, given by shape, stay charged."""
-    issue = Issue(SCHEDULER_ERROR, 0, why)
-    return Gang(key, queue, 0, NON_PREEMPTIBLE, 0, _NO_TREE, aside=tuple(aside), held=(issue,), unknown=True)
+def unknown_gang(key: Key, queue: str, aside: Iterable[int], leaving: Iterable[int], why: str) -> Gang:
+    """A gang of which nothing but its name is used: it is held. Its placed pods, given by shape, stay charged, and
+    those that terminate until they are gone.
+    """
+    leavers = tuple(Leaver(NONE, shape, queue) for shape in leaving)
+    return Gang(
+        key,
+        queue,
+        0,
+        NON_PREEMPTIBLE,
+        0,
+        _NO_TREE,
+        aside=tuple(aside),
+        leaving=leavers,
+        held=(Issue(SCHEDULER_ERROR, 0, why),),
+        unknown=True,
+    )
 
 
 def _checked(key: Key, group: PodGroup, around: Surroundings) -> tuple[Tree, str]:
@@ -330,6 +344,8 @@ class _Pods:
         self._seen = -1
         # The shapes of those that are set aside and have a node.
         self.aside: list[int] = []
+        # Terminating pods that hold room, by leaf, shape and the queue of their mark.
+        self.leaving: list[tuple[int, int, str]] = []
         # What waiting pods may get in ways that are not planned with, by resource.
         self.doubts: dict[str, Doubt] = {}
         # Per leaf: succeeded, gated, terminating, total, failed.
@@ -340,6 +356,9 @@ class _Pods:
         self._seen += 1
         metadata, around = facts.pod.metadata, self._around
         leaf = self._tree.leaf_of(metadata.labels.get(SUBGROUP_LABEL))
+        if facts.state is State.TERMINATING and facts.pod.spec.node_name in around.node_row:
+            admitted = facts.mark.queue if facts.mark is not None else ""
+            self.leaving.append((leaf, around.shape_number(facts, self._priority), admitted))
         if leaf == NONE:
             self._notes.append(Issue(SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
             if facts.state is State.PLACED and facts.pod.spec.node_name in around.node_row:

@@ -401,8 +401,8 @@ class World:
         return group is not None and facts.is_of(group.metadata.uid, asks_for_marks=self.asks_for_marks)
 
     def _look_for_gang(self, key: Key, facts: PodFacts) -> None:
-        """A placed pod that no gang counts is still charged to the queue of its mark."""
-        stray = facts.mark is not None and facts.state is State.PLACED and not self.is_counted(facts)
+        """A pod with a node that no gang counts is still charged to the queue of its mark, until it is gone."""
+        stray = facts.mark is not None and facts.holds and not self.is_counted(facts)
         (self.strays.add if stray else self.strays.discard)(key)
 
     def look_again(self) -> None:

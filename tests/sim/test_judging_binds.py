@@ -546,6 +546,25 @@ def test_no_queue_is_above_its_limit_nor_one_above_it():
         assert "its limit is 1" in court.says()
 
 
+@pytest.mark.parametrize(
+    ("bound", "kind"),
+    [({"limit": 2}, "preemptible"), ({"quota": 2}, "non-preemptible"), ({"quota": 2}, "semi-preemptible")],
+)
+def test_pods_that_leave_count_until_they_are_gone(bound, kind):
+    for grace, broken in ((600, ["S7"]), (0, [])):
+        gang = {"minMember": 2, "queue": "q", "preemptibility": kind}
+        court = Court(nodes=[nodes()], queues=queued(**bound), gangs={"g": gang, "h": gang}, pods=[pods("g", 2)])
+        court.passes(10)
+        court.binds("n-0", "g-0", "g-1")
+        court.passes(10)
+        for name in ("g-0", "g-1"):
+            court.is_deleted(name, grace=grace)
+        court.come(pods=[pods("h", 2)])
+        court.passes(10)
+        court.binds("n-0", "h-0", "h-1")
+        assert sorted(set(court.broken())) == broken
+
+
 def test_a_limit_that_was_lowered_a_moment_ago_is_no_fault_of_ours():
     court = Court(
         nodes=[nodes()], queues=queued(limit=2), gangs={"g": {"minMember": 2, "queue": "q"}}, pods=[pods("g", 2)]

@@ -123,6 +123,30 @@ def test_no_edit_frees_a_part_of_the_limit(edit, strict):
 
 
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("strict", [True, False], ids=["on a cluster", "in files"])
+def test_no_edit_frees_what_terminating_pods_hold(edit, strict):
+    """They are charged until they are gone: what fits then is nominated, and not bound before that."""
+    documents = cluster()
+    for one in of(documents, "Pod", "g"):
+        one["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    edit(documents)
+    plan = planned(documents, strict=strict)
+    whom = [(plan.snapshot.gangs[one.gang].key[1], one.nominated) for one in plan.placements]
+    # In files nothing but its gang says which queue a pod is charged to.
+    assert whom in ([("h", True)], [])
+    assert all(one.code in (Code.WAITING_FOR_ROOM, Code.WAITING_FOR_PODS) for one in outcome(plan, "h").reasons)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_terminating_pod_that_has_ended_holds_nothing(phase):
+    documents = cluster()
+    for one in of(documents, "Pod", "g"):
+        one["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+        one["status"] = {"phase": phase}
+    assert outcome(planned(documents), "h").satisfied
+
+
+@pytest.mark.parametrize("edit", EDITS)
 def test_no_edit_raises_a_fault_of_the_checker(edit):
     """It counts marks by itself."""
     documents = cluster()

@@ -1,6 +1,6 @@
 """Binds that are only right if other writes happen of which nobody knows yet whether they do.
 
-A pod that is told to go is not charged to its queue any more, and what that frees is planned with at once. But the API
+A pod that is told to go is planned with as one that terminates: others are nominated to what it frees. But the API
 server may refuse, or never hear of it. So what would raise a queue above its limit, or its quota, if everybody stayed
 waits for the answers. And where a core is above its quota already, by an edit, who comes now is only beside it if those
 come who were sent before.

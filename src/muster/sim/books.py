@@ -263,9 +263,13 @@ class Books:
     def leaving(self, queue: str, moment: float | None = None) -> Iterator[Member]:
         """Pods that terminate and hold room: a queue, or one below it, is charged for them until they are gone."""
         for pod in self.pods.values():
-            if pod.mark is None or pod.state != LEAVING or self.node(pod.node, moment) is None:
+            if pod.state != LEAVING or self.node(pod.node, moment) is None:
                 continue
-            if queue in self.path(pod.mark[0], moment):
+            group = self.group(pod.gang, moment) if pod.mark is None and pod.gang is not None else None
+            admitted = (
+                pod.mark[0] if pod.mark is not None else self.queue_of(group, moment) if group is not None else ""
+            )
+            if queue in self.path(admitted, moment):
                 yield pod
 
     def leaving_firm(self, queue: str, moment: float | None = None) -> Iterator[Member]:

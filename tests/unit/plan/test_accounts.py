@@ -107,6 +107,33 @@ def test_a_queue_refuses_what_is_more_than_it_or_one_above_may_have(queue, amoun
     assert told == refused
 
 
+@pytest.mark.parametrize(
+    ("kind", "leave", "left", "quota_left"),
+    [
+        pytest.param("preemptible", 2, 3, 2, id="preemptible"),
+        pytest.param("non-preemptible", 2, 3, 0, id="non-preemptible"),
+        pytest.param("semi-preemptible", 3, 2, 0, id="a core and one more pod"),
+    ],
+)
+def test_what_leaves_leaves_less_to_what_is_bound_at_once(kind, leave, left, quota_left):
+    """A nomination may count on it; a nomination itself takes nothing from what is bound at once."""
+    gang = {"minMember": 2, "preemptibility": kind, "queue": "a"}
+    accounts = accounts_of(
+        {"gangs": {"g": gang}, "pods": [{"gang": "g", "count": leave, "on": "n", "terminating": True}]}
+    )
+    a = row(accounts, "a")
+    for at, firm in ((left, 0), (min(left, quota_left), quota_left)):
+        assert accounts.refusal_now(a, (0, 0, at * PARTS), (0, 0, firm * PARTS)) is None
+    assert accounts.refusal_now(a, (0, 0, (left + 1) * PARTS), NOTHING).left == left * PARTS
+    assert accounts.refusal_now(a, (0, 0, PARTS), (0, 0, (quota_left + 1) * PARTS)).quota
+    assert accounts.refusal(a, (0, 0, 5 * PARTS), (0, 0, 2 * PARTS)) is None
+    accounts.charge(a, (0, 0, 5 * PARTS), (0, 0, 2 * PARTS))
+    accounts.await_(a, (0, 0, 5 * PARTS), (0, 0, 2 * PARTS))
+    assert accounts.refusal_now(a, (0, 0, PARTS), NOTHING) == accounts.refusal(a, (0, 0, PARTS), NOTHING), (
+        "what is nominated is not given to others"
+    )
+
+
 def test_who_is_above_its_limit_already_may_have_what_is_not_limited():
     """A limit of GPUs, however much it is exceeded, says nothing about a pod without GPUs."""
     over = {"gangs": {"g": {"minMember": 1, "queue": "a"}}, "pods": [{"gang": "g", "count": 9, "on": "n"}]}

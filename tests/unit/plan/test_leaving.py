@@ -330,6 +330,30 @@ def test_a_queue_is_not_raised_above_its_limit(parts, pods, count, says, fits):
     assert bool(faults(checker, snapshot, [], node="n", first=2)) is not fits, "what was refused is not charged"
 
 
+@pytest.mark.parametrize(
+    ("kind", "bound", "of"),
+    [
+        pytest.param("preemptible", {"limit": 6}, "above its limit until", id="a limit"),
+        pytest.param("non-preemptible", {"quota": 6}, "too large until", id="a quota"),
+        pytest.param("semi-preemptible", {"quota": 6}, "too large until", id="a core"),
+        pytest.param("preemptible", {"quota": 4}, "", id="what is preemptible has no quota"),
+        pytest.param("preemptible", {"limit": 7}, "", id="a limit that is large enough"),
+    ],
+)
+def test_beside_pods_that_leave_less_is_bound_and_as_much_is_nominated(kind, bound, of):
+    gang = {"minMember": 3, "queue": "q", "preemptibility": kind}
+    snapshot = fresh(
+        {
+            "queues": {"q": bound},
+            "gangs": {"g": {"minMember": 2, "preemptibility": kind, "queue": "q"}, "v": gang},
+            "pods": [{"gang": "v", "count": 3, "on": "full", "terminating": True}],
+        }
+    )
+    judged = Checker(snapshot).faults(number_of(snapshot, "g"), sent(snapshot, "g", "home", 2, nominated=False))
+    assert (of in " ".join(judged)) if of else not judged
+    assert Checker(snapshot).faults(number_of(snapshot, "g"), sent(snapshot, "g", "home", 2)) == []
+
+
 def test_who_is_moved_still_counts_in_its_queue():
     """It comes back: the limit is not free for others meanwhile."""
     snapshot = fresh(LIMITED, lone("v w", "full", gpus=2, queue="q"), {"queues": {"q": {"limit": 4}}})

@@ -7,7 +7,7 @@ make to be reserved, and may be put off then. What would be wrong in that case w
 from collections.abc import Collection, Iterable, Iterator
 
 from muster.api.tree import NONE, Tree, satisfied
-from muster.controllers.charging import leaning, overdrawn
+from muster.controllers.charging import leaning
 from muster.controllers.clocks import present_for_sure
 from muster.controllers.flights import Flights
 from muster.decisions.orders import EvictOrder, Orders, parts_of
@@ -50,10 +50,7 @@ def certain(found: Orders, plan: Plan, world: World, flights: Flights, promises:
         if any(one.pod in flights or one.gang in short or one.beneficiary in counts_on_them for one in part)
         for order in part
     }
-    # Also those that nobody tells to go now: the plan has given away what they hold.
-    may_stay = {*leaving, *(order.pod for order in found.evictions)}
     waiting = flights.unknown() | {gang for gang in leaving.values() if gang is not None}
-    waiting |= overdrawn(plan, world, may_stay, found.binds)
     waiting |= leaning(plan, flights.unanswered(), found.binds)
     # Who is asked to evict goes by what is, not by what is on its way.
     moving = set(flights.gangs()) if found.answers else set()

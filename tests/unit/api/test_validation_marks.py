@@ -99,3 +99,13 @@ def test_the_mark_of_admission_is_muster_s() -> None:
     mark = {"annotations": {"muster.dev/admitted": "q/u"}}
     assert [one[0] for one in found(POD, mark)] == [E]
     assert found(POD, mark, nodeName="n") == []
+
+
+def test_the_mark_of_admission_is_for_pods() -> None:
+    assert [one[0] for one in found(POD_GROUP, {"annotations": {"muster.dev/admitted": "q/u"}})] == [E]
+
+
+def test_an_annotation_of_the_contract_that_is_not_known_yet_is_named_as_such() -> None:
+    """It is no misspelling of another one."""
+    ((severity, _, hint),) = found(POD_GROUP, {"annotations": {"muster.dev/hold": "later"}})
+    assert (severity, "did you mean" in hint) == (W, False)

@@ -62,7 +62,9 @@ _ON_WORKLOADS: Mapping[str, str] = {
     "kai.scheduler/topology-required-placement": "spec.topologyConstraint.requiredTopologyLevel",
     "kai.scheduler/topology-required.": "topologyConstraint of the SubGroup",
 }
-_ON_PODS = frozenset({POD_GROUP_ANNOTATION, SUBGROUP_LABEL, SKIP_ANNOTATION, ADMITTED_ANNOTATION})
+_ON_PODS = frozenset({POD_GROUP_ANNOTATION, SUBGROUP_LABEL, SKIP_ANNOTATION})
+# SPEC §2 has it, and this version does not know it yet.
+_HOLD = "muster.dev/hold"
 # The one of the two places where it is read; what is not here is read in both, or is none of ours.
 _PLACE = {POD_GROUP_ANNOTATION: ANNOTATIONS, SUBGROUP_LABEL: LABELS, QUEUE_LABEL: LABELS}
 
@@ -76,6 +78,9 @@ def check_marks(found: Any, kind: Kind, report: Report) -> None:
         for path, key in _marks(found):
             if key in _NOTES or (key in _EFFECTIVE[kind.name] and ".annotations" in path):
                 continue
+            if key == ADMITTED_ANNOTATION:
+                report.error(path, "is written by muster alone, on pods", "remove it")
+                continue
             report.warn(path, f"has no effect on a {kind.name}", _instead(key, kind, nearest))
 
 
@@ -88,6 +93,8 @@ def _instead(key: str, kind: Kind, nearest: Nearest) -> str:
         return f"{where}put it on the workload"
     if key == KEPT_ROOM_ANNOTATION:
         return "remove it: kept room is in the status, which muster alone writes"
+    if key == _HOLD:
+        return "this version does not hold gangs by it"
     if key in _ON_PODS:
         return "it is read on pods: put it into the pod template"
     return nearest.hint(key) or "remove it"

@@ -204,7 +204,11 @@ class SubGroupStatus(Model, frozen=True, kw_only=True):
         note("Whether it has been satisfied together with its siblings (keep: all): it goes only with its parent."),
     ] = False
     lost: Annotated[
-        bool, note("Whether it is joined, lacks pods by a loss, and none of them waits: no staleness clock runs.")
+        bool,
+        note(
+            "Whether it lacks pods by a loss without a staleness clock of its own: what is above it lacks some too, or "
+            "it is joined and none of its pods waits."
+        ),
     ] = False
 
 

@@ -222,12 +222,14 @@ def _tree(found: Explanation, snapshot: Snapshot) -> Iterator[str]:
     yield from (f"  {line}" for line in columns(rows))
     if len(nodes) > _MOST_ROWS:
         yield f"  … {len(nodes) - _MOST_ROWS:,} more: -o json"
-    for node in nodes[:_MOST_ROWS]:
+    whole = list[bool]()
+    for row, node in enumerate(nodes[:_MOST_ROWS]):
+        whole.append(outcome.rows[row].satisfied and (node.parent == NONE or whole[node.parent]))
         joined = [nodes[child].name for child in node.children if outcome.rows[child].joined]
         if node.keep and joined:
             verb = "have joined and go" if len(joined) > 1 else "has joined and goes"
             yield f"  {listed(joined)} {verb} only with {node.name or 'the gang'}"
-        lost = [nodes[child].name for child in node.children if outcome.rows[child].lost]
+        lost = [nodes[child].name for child in node.children if whole[row] and outcome.rows[child].lost]
         if lost:
             yield f"  {listed(lost)}: pods are lost and none waits, so no staleness clock runs"
 

@@ -106,8 +106,8 @@ def _known_better(
         if met[row]:
             now = _whole(gang, row, seen)
         elif node.name not in before and with_parent:
-            # What it lacks it lost with those above it, whose clock is over: from now on it has its own.
-            now = known._replace(satisfied=True, minimum=node.minimum, stale_since_ns=running[row])
+            # The clock of those above it is over: if it lacks what it lost with them, it has its own from now on.
+            now = known._replace(stale_since_ns=running[row])
         elif node.name in before and (running[row] or is_told):
             now = known._replace(stale_since_ns=running[row])
         elif lost[row]:

@@ -35,7 +35,7 @@ from muster.plan.outcome import (
 from muster.plan.progress import Progress, counts_of, whole_again
 from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
 from muster.plan.reasons import doubtful, reason_of, reason_of_issue
-from muster.plan.stale import Clock, lacking
+from muster.plan.stale import Clock, Lacking, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
 from muster.plan.units import without
 from muster.snapshot.arrays import Gang, Key, Snapshot
@@ -82,7 +82,7 @@ class _Cycle:
         self._in_vain: set[int] = set()
         # Clocks of what is below its minimum, and joined rows that lack pods without one.
         self._clocks: dict[int, list[Clock]] = {}
-        self._lost: dict[int, list[int]] = {}
+        self._lost: dict[int, Lacking] = {}
         self._said: dict[Key, Remembered] = {}
         self._idle: dict[Key, Waits] = {}
         self._defects: dict[int, str] = {}
@@ -467,11 +467,12 @@ class _Cycle:
         """What of a gang is below its minimum by a loss, and goes when its time is up."""
         snapshot, books = self._snapshot, self._books
         gang, state = snapshot.gangs[number], books.states.get(number)
-        clocks, lost = lacking(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
+        found = lacking(gang, self._present(number), snapshot.now_ns, self._recall.last_ns)
+        clocks = found.clocks
         if clocks:
             self._clocks[number] = clocks
-        if lost:
-            self._lost[number] = lost
+        if found.lost or found.below:
+            self._lost[number] = found
         invalid = any(issue.code == Code.INVALID for issue in gang.held)
         repaired = state is not None and state.nominated
         if Action.STALE in self._policy.actions and not invalid and not repaired and number not in books.gone:
@@ -567,8 +568,11 @@ class _Cycle:
         rows = list(tried.rows)
         for clock in self._clocks.get(number, ()):
             rows[clock.row] = rows[clock.row]._replace(stale_since_ns=clock.since_ns)
-        for row in self._lost.get(number, ()):
-            rows[row] = rows[row]._replace(lost=rows[row].joined)
+        if number in self._lost:
+            for row in self._lost[number].lost:
+                rows[row] = rows[row]._replace(lost=rows[row].joined)
+            for row in self._lost[number].below:
+                rows[row] = rows[row]._replace(lost=True)
         lost: dict[object, Reason] = {}
         for one in evictions:
             for_whom = "/".join(snapshot.gangs[one.beneficiary].key) if one.beneficiary != NONE else ""

@@ -216,7 +216,7 @@ class RowOutcome(NamedTuple):
     preferred_met: bool | None
     # Since when it has been below its minimum by a loss; 0 when it is not.
     stale_since_ns: int = 0
-    # It goes only with its parent; and whether it lacks pods by a loss while no clock runs.
+    # It goes only with its parent; and whether it lacks pods by a loss without a clock of its own.
     joined: bool = False
     lost: bool = False
 

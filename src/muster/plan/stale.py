@@ -23,10 +23,13 @@ class Clock(NamedTuple):
 
 
 class Lacking(NamedTuple):
-    """The clocks of a gang, and the joined rows that lack pods by a loss without a clock: none of their pods waits."""
+    """The clocks of a gang, and the rows that lack pods by a loss without a clock of their own."""
 
     clocks: list[Clock]
+    # Joined rows none of whose pods waits.
     lost: list[int]
+    # Rows with pods below one of these or below a clock: each has its own clock when that one has its minimum again.
+    below: list[int]
 
 
 def lacking(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None) -> Lacking:
@@ -63,7 +66,10 @@ def lacking(gang: Gang, present: Sequence[int], now_ns: int, last_ns: int | None
                 due = _is_whole_above(tree, goes, left)
                 stays = left if due else stays
             found.append(Clock(row, since, due, goes))
-    return Lacking(_outermost(tree, found), quiet)
+    tops = [*(clock.row for clock in found), *quiet]
+    inside = (row for top in tops for row in range(top + 1, tree.ends[top]))
+    below = [row for row in inside if lost[row] and not met[row] and _has_placed(gang, row)]
+    return Lacking(_outermost(tree, found), quiet, below)
 
 
 def _kept_with(gang: Gang, row: int, present: Sequence[int]) -> int:
@@ -125,15 +131,12 @@ def _lost(gang: Gang, present: Sequence[int]) -> list[bool]:
     have = list(present)
     for row in range(len(have) - 1, 0, -1):
         have[tree.nodes[row].parent] += have[row]
-    found, under = list[bool](), list[bool]()
+    found = list[bool]()
     for row, known in enumerate(gang.recorded):
-        # While a tree node is stale nobody asks how those below it came to lack something: they lost it with it.
-        above = row > 0 and under[tree.nodes[row].parent]
-        under.append(above or (known is not None and known.stale_since_ns > 0))
         if known is None:
             # A new child that has pods already: half of it was placed, which is a loss too.
             found.append(True)
-        elif under[row] or (known.lost and gang.joined[row]):
+        elif known.lost or known.stale_since_ns > 0:
             found.append(True)
         elif known.satisfied:
             found.append(not before[row])

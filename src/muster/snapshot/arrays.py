@@ -176,7 +176,8 @@ class Recorded(NamedTuple):
     placed: int
     succeeded: int
     stale_since_ns: int = 0
-    # Whether it is joined and lacks pods by a loss, while no clock runs.
+    # Whether it lacks pods by a loss and has no clock of its own: one above it lacks some too, or it is joined and none
+    # of its pods waits.
     lost: bool = False
 
 

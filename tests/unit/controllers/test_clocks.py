@@ -1,5 +1,6 @@
 """Clocks of staleness that the status can't tell: what was whole again has a new one at its next loss."""
 
+import pytest
 from msgspec import structs
 
 from muster.api.cluster import SUBGROUP_LABEL
@@ -85,6 +86,34 @@ def test_a_child_that_lost_with_its_gang_has_a_clock_of_its_own_when_that_of_the
     scheduler.see(seen["a-1"], deleted=True)
     assert [scheduler.cycle(ns(at)).evictions for at in (42, 44, 46)] == [(), (), ()]
     assert [order.pod[1] for order in scheduler.cycle(ns(47)).evictions] == ["a-0"]
+
+
+@pytest.mark.parametrize(("lost", "goes"), [(True, ["a-0"]), (False, [])], ids=["by a loss", "by its spec"])
+def test_a_child_that_lacked_pods_while_its_gang_was_stale_has_a_clock_only_by_a_loss(lost, goes):
+    """Its child `b` made the gang whole again, and a bind has no answer, so that no status is written."""
+    scheduler = Scheduler()
+    children = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 1}]
+    things = {
+        "nodes": [{"name": "n", "gpus": 8}],
+        "gangs": {"g": {"minSubGroup": 1, "subGroups": children, "stalenessGracePeriod": "5s"}},
+        "pods": [
+            {"gang": "g", "subGroup": "a", "name": "a-0", "on": "n"},
+            {"gang": "g", "subGroup": "b", "name": "b-0", "on": "n"},
+            {"gang": "g", "subGroup": "b", "name": "b-1"},
+        ],
+    }
+    seen_by(scheduler, things)
+    group = scheduler.world.groups["default", "g"]
+    rows = [
+        SubGroupStatus(name="", satisfied=False, minimum=1, pods=PodCounts(placed=1), stale_since=BEGIN),
+        SubGroupStatus(name="a", satisfied=False, minimum=2, pods=PodCounts(placed=1), lost=lost),
+        SubGroupStatus(name="b", satisfied=False, minimum=1),
+    ]
+    scheduler.world.apply(structs.replace(group, status=PodGroupStatus(sub_groups=rows)))
+    first = scheduler.cycle(ns(40))
+    scheduler.sent(first.binds, ns(40))
+    evictions = [*first.evictions, *(one for at in range(41, 50) for one in scheduler.cycle(ns(at)).evictions)]
+    assert sorted({order.pod[1] for order in evictions}) == goes
 
 
 def untold():

@@ -51,6 +51,9 @@ def was(minimum, placed, satisfied=True, since=None, succeeded=0):
     return Recorded(satisfied, minimum, placed, succeeded, 0 if since is None else ns(since))
 
 
+LOST = Recorded(False, 2, 1, 0, 0, lost=True)
+
+
 def clocks(gang, now=0, last=None, present=None):
     """Per tree node that has one: since when its clock runs, in seconds, and whether it is up."""
     found = lacking(
@@ -82,6 +85,20 @@ def clocks(gang, now=0, last=None, present=None):
         pytest.param(ANY, "x0", {"": was(1, 2), "x": was(1, 1), "y": was(2, 1, False, -99)}, {}, id="nothing is left"),
         pytest.param(ANY, "x0 y0", {"": was(1, 1), "x": was(1, 1)}, {"y": (0, False)}, id="a new child, half placed"),
         pytest.param(ANY, "x0 y0", {"": was(1, 2), "x": was(1, 1), "y": was(1, 1)}, {}, id="a child is asked for more"),
+        pytest.param(
+            ANY,
+            "x0 y0",
+            {"": was(1, 1, False, -99), "x": was(1, 0, False), "y": LOST},
+            {"y": (0, False)},
+            id="a child that lost a pod before or while its gang was stale",
+        ),
+        pytest.param(
+            ANY,
+            "x0 y0",
+            {"": was(1, 1, False, -99), "x": was(1, 0, False), "y": was(2, 1, False)},
+            {},
+            id="a child was asked for more before its gang was stale",
+        ),
         pytest.param(DEEP, "x0 a0 b0", None, {"b": (0, False)}, id="satisfied children are entered"),
         pytest.param(DEEP, "x0 b0", None, {"v": (0, False)}, id="from the root down"),
         pytest.param(FLOOR, "x0 x1 y0", None, {"": (0, False)}, id="a floor that nobody knows of"),
@@ -98,6 +115,23 @@ def test_only_a_loss_starts_the_clock(spec, pods, rows, clock):
     assert clocks(gang_of(spec, pods, rows)) == clock
 
 
+@pytest.mark.parametrize(
+    ("rows", "below"),
+    [
+        pytest.param({"v": was(1, 2), "b": was(2, 2)}, ["b"], id="they lose together"),
+        pytest.param({"v": was(1, 2, False, -9), "b": LOST}, ["b"], id="it is known"),
+        pytest.param({"v": was(1, 2), "b": was(2, 1, False)}, [], id="the spec asked for more before"),
+        pytest.param({"v": was(1, 2, False, -9), "b": was(1, 1)}, [], id="the spec asks for more of what is stale"),
+    ],
+)
+def test_a_loss_below_a_clock_is_remembered(rows, below):
+    """It has a clock of its own when that one is over; what only its spec asks for has none (seed 2001016)."""
+    gang = gang_of(DEEP, "x0 b0", {"": was(1, 3), "x": was(1, 1), "a": was(1, 1), **rows})
+    found = lacking(gang, gang.present, ns(0), None)
+    assert [gang.tree.nodes[clock.row].name for clock in found.clocks] == ["v"]
+    assert [gang.tree.nodes[row].name for row in found.below] == below
+
+
 def joined_gang(pods, rows, spec=ANY, keep="."):
     """The same with `keep: all` at the root, or elsewhere; `y0?` waits. Rows are joined unless they are the root's."""
     waiting = [pod.rstrip("?") for pod in pods.split() if pod.endswith("?")]
@@ -108,9 +142,6 @@ def joined_gang(pods, rows, spec=ANY, keep="."):
     batches = tuple(Batch(gang.tree.row_of[pod[0]], 0, (pod,), (99,), (-1,)) for pod in sorted(waiting))
     joined = tuple(node.parent >= 0 and kept[node.parent].keep for node in kept)
     return replace(gang, tree=replace(gang.tree, nodes=kept), waiting=batches, was_joined=joined)
-
-
-LOST = Recorded(False, 2, 1, 0, 0, lost=True)
 
 
 @pytest.mark.parametrize(

@@ -597,6 +597,30 @@ def test_of_a_semi_preemptible_gang_that_is_its_core():
     assert court.broken() == ["S7"]
 
 
+@pytest.mark.parametrize(("goes", "broken"), [(True, []), (False, ["S7"])])
+def test_what_has_joined_counts_until_nothing_of_its_gang_is_placed(goes, broken):
+    """Found by the simulation (seed 2000556): for a moment nothing was placed, which no status could say so soon."""
+    children = [{"name": name, "minMember": 1} for name in "ab"]
+    semi = {"minSubGroup": 1, "subGroups": children, "queue": "q", "preemptibility": "semi-preemptible"}
+    some = [
+        pods("g", 1, sub_group="a", name="old", on="n-0"),
+        pods("g", 1, sub_group="a", name="new"),
+        pods("g", 1, sub_group="b", name="more"),
+    ]
+    court = Court(nodes=[nodes()], queues=queued(quota=1), gangs={"g": semi}, keep={"g": "."}, pods=some)
+    rows = [{"name": name, "core": True, "joined": bool(name), "satisfied": True} for name in ("", "a", "b")]
+    court.tell("g", subGroups=rows)
+    court.passes(100)
+    if goes:
+        court.is_deleted("old-0")
+        court.passes(1)
+        court.binds("n-0", "new-0")
+        court.passes(60)
+    court.binds("n-0", "more-0")
+    court.passes(60)
+    assert court.broken() == broken
+
+
 def test_a_queue_that_is_missing_or_no_leaf_holds_its_gangs():
     for queue in ("none", "top"):
         court = Court(nodes=[nodes()], queues=queued(), gangs={"g": {"queue": queue}}, pods=[pods("g", 1)])

@@ -6,7 +6,7 @@ It is kept from the changes of the store alone, one object at a time.
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from muster.api.tree import NONE, core, joined, satisfied
@@ -363,17 +363,37 @@ class Books:
         amount = -1 if stated is None else stated.get(field, -1 if field == "limit" else 0)
         return None if amount < 0 else int(Fraction(str(amount)) * UNITS[charge])
 
-    def joined(self, group: Group, placed: Sequence[int], moment: float | None = None) -> list[bool]:
+    def joined(
+        self, group: Group, placed: Sequence[int], moment: float | None = None, left: Collection[str] = ()
+    ) -> list[bool]:
         """Per row: whether it goes only with its parent, with so many placed pods: as the status has it, and what is
-        satisfied now. What joins a semi-preemptible gang its quota decides, and its status tells.
+        satisfied now, without those that have `left` since. What joins a semi-preemptible gang its quota decides, and
+        its status tells.
         """
-        tree, rows = group.tree, group.status.get("subGroups") or ()
+        tree = group.tree
         assert tree is not None
-        named = {one.get("name", "") for one in rows if one.get("joined")}
-        was = [node.name in named for node in tree.nodes]
+        named = _joined_by(group)
+        was = [node.name in named and node.name not in left for node in tree.nodes]
         found = joined(tree, placed, self.succeeded(group, moment), was)
         if preemptibility_of(group, self.priority(group, moment)) == SEMI:
             return [now and before for now, before in zip(found, was, strict=True)]
+        return found
+
+    def left(self, group: Group, moment: float | None = None) -> set[str]:
+        """The children that its status calls joined, and that have left since it does: nothing of their parent was
+        placed for a moment. muster knows it if it has seen that moment; the status says it later.
+        """
+        named, found = _joined_by(group), set[str]()
+        for then_s in self.turns(group.key, 0.0, math.inf if moment is None else moment) if named else ():
+            then = self.group(group.key, then_s)
+            if then is None or then.tree is None or then.uid != group.uid or _joined_by(then) != named:
+                break
+            nodes, here = then.tree.nodes, self.placed(then, then_s).keys()
+            found |= {
+                node.name
+                for node in nodes
+                if node.name in named and here.isdisjoint(then.tree.leaves_below(max(0, node.parent)))
+            }
         return found
 
     def core(self, group: Group, placed: Mapping[int, list[Member]], moment: float | None = None) -> set[str]:
@@ -384,7 +404,8 @@ class Books:
         named = {one.get("name", "") for one in rows if one.get("core")} if rows else set()
         was = [node.name in named for node in tree.nodes] if rows else None
         have = [len(placed.get(row, ())) for row in range(len(tree.nodes))]
-        found = core(tree, have, self.succeeded(group, moment), was, self.joined(group, have, moment))
+        with_it = self.joined(group, have, moment, self.left(group, moment))
+        found = core(tree, have, self.succeeded(group, moment), was, with_it)
         kept = {pod.uid for leaf, pods in placed.items() for pod in pods[: found.pods[leaf]]}
         further = sorted(
             (pod for leaf, pods in placed.items() for pod in pods[found.pods[leaf] :]), key=lambda pod: pod.age
@@ -401,6 +422,11 @@ class Books:
             return every
         kept = self.core(group, placed, moment)
         return [pod for pod in every if pod.uid in kept]
+
+
+def _joined_by(group: Group) -> set[str]:
+    """The children that have joined as its status has it."""
+    return {one.get("name", "") for one in group.status.get("subGroups") or () if one.get("joined")}
 
 
 # What SPEC §14 says of priorities, for the configuration that stories run with.

@@ -314,7 +314,8 @@ class Evictions:
             if met[row] and not after[row] and left[row]:
                 return f"and {node.name or 'it'} is left with {left[row]} pods, below its minimum"
         losing = {group.leaf_of(placed[uid]) for uid in gone}
-        for row, is_joined in enumerate(self._books.joined(group, have, moment)):
+        joined = self._books.joined(group, have, moment, self._books.left(group, moment))
+        for row, is_joined in enumerate(joined):
             loses = not losing.isdisjoint(tree.leaves_below(row))
             if is_joined and loses and not after[row] and left[tree.nodes[row].parent]:
                 return f"and {tree.nodes[row].name} goes without what it has joined"

@@ -141,6 +141,35 @@ def test_a_pod_may_be_deleted_for_a_queue_that_ignores_budgets(queues, rules):
     assert court.broken() == rules
 
 
+@pytest.mark.parametrize(
+    ("announced", "rules"),
+    [
+        pytest.param(["v-0", "v-1"], [], id="with another one"),
+        pytest.param(["v-1"], ["§11.6"], id="alone"),
+    ],
+)
+def test_a_pod_whose_deletion_is_only_announced_was_to_go(announced, rules):
+    """Found by the simulation (seed 2000570): a pod is deleted only when it says that it goes, and that was refused.
+    The others are deleted by then, as they are when one of several evictions is refused.
+    """
+    court = Court(
+        nodes=[nodes(1, gpus=2)],
+        queues=IGNORES,
+        gangs={"v": {"minMember": 1}, "w": {"minMember": 2, "queue": "q"}},
+        pods=[Pods(gang="v", count=2, on="n-0"), pods("w", 2)],
+    )
+    court.passes(10)
+    court.nominate(w_0="n-0", w_1="n-0")
+    court.reads()
+    for pod in announced:
+        says = {"metadata": {"uid": court.uid(pod)}, "status": {"conditions": [{"type": "DisruptionTarget"}]}}
+        court.sends("PATCH", f"/api/v1/namespaces/default/pods/{pod}/status", says)
+    body = {"kind": "DeleteOptions", "preconditions": {"uid": court.uid("v-1")}}
+    court.sends("DELETE", "/api/v1/namespaces/default/pods/v-1", body)
+    court.judge.settle()
+    assert court.broken() == rules
+
+
 # S5: who.
 
 

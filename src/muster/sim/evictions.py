@@ -60,6 +60,8 @@ class Evictions:
         # By uid: when it was told to go, and when it was known that it was refused.
         self._sent: dict[str, float] = {}
         self._refused: dict[str, float] = {}
+        # By uid: when it was written on a pod that it goes. It is deleted when that is answered with a yes.
+        self._announced: dict[str, float] = {}
         # By process and uid: how often it was sent since somebody decided so, and when the answer was "later".
         self._tries: dict[tuple[int, str], tuple[int, float]] = {}
         # By process and pod: when it was last planned that it goes.
@@ -104,6 +106,10 @@ class Evictions:
             decision = self._open[process] = Decision(process, read_s, now_s, {}, lag_s)
         decision.pods.setdefault(pod.gang, {})[pod.uid] = pod
         self._open[process] = decision._replace(sent={pod.uid: now_s, **decision.sent})
+
+    def announced(self, uid: str, now_s: float) -> None:
+        """A process writes on a pod that it goes."""
+        self._announced[uid] = now_s
 
     def answered(self, process: int, uid: str, status: int | None, now_s: float) -> None:
         """An answer to an eviction reaches a process."""
@@ -391,6 +397,9 @@ class Evictions:
         gone that are told to.
         """
         books, going = self._books, self._going(decision, decision.at_s + UNDER_WAY_S)
+        # A pod that was to be deleted with them counts, as one does whose eviction is refused.
+        until_s = decision.at_s + UNDER_WAY_S
+        going |= {uid for uid, at_s in self._announced.items() if decision.read_s <= at_s <= until_s}
         for name in sorted({pod.nominated for pod in waiting}):
             node = books.node(name, moment)
             if node is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from muster.api.cluster import DISRUPTION_TARGET
 from muster.embedded.server import Server
 from muster.embedded.store import DELETED, Change
 from muster.errors import DEFECT
@@ -213,6 +214,8 @@ class Judge:
         if pod is not None and not pod.ours:
             self._broken("S9", f"{what} is about a pod of another scheduler")
         deletes = request.method == "DELETE"
+        if pod is not None and written.below == "status" and _is_disrupted(written.body):
+            self.evictions.announced(pod.uid, now_s)
         if deletes and (pod is None or not self._may_delete(pod, process, now_s)):
             self._broken("S6", f"{what} deletes a pod, and no budget is asked")
         elif written.below in ("binding", "eviction") or deletes:
@@ -262,6 +265,13 @@ class Judge:
         count = self._said[rule] = self._said.get(rule, 0) + 1
         if count <= _MOST_OF_A_RULE:
             self._tell(rule, says)
+
+
+def _is_disrupted(body: Any) -> bool:
+    """Whether what is written of a pod says that it is told to go."""
+    status = body.get("status") if isinstance(body, dict) else None
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(one.get("type") == DISRUPTION_TARGET for one in conditions or ())
 
 
 def _defect_told(status: Mapping[str, Any]) -> str | None:

@@ -211,9 +211,12 @@ def test_core_is_what_the_status_calls_core():
         assert court.broken() == broken
 
 
-def told(court, core, broken=()):
-    """Muster says which children are core; those that are not broken are satisfied."""
-    rows = [{"name": name, "core": name in ("", *core), "satisfied": name not in broken} for name in ("", "a", "b")]
+def told(court, core, broken=(), joined=()):
+    """Muster says which children are core, and joined; those that are not broken are satisfied."""
+    rows = [
+        {"name": name, "core": name in ("", *core), "satisfied": name not in [*broken], "joined": name in [*joined]}
+        for name in ("", "a", "b")
+    ]
     court.muster_tells("v", subGroups=rows)
     court.passes(10)
 
@@ -224,6 +227,15 @@ def test_what_is_core_stays_core_while_it_is_satisfied():
     court.plans()
     told(court, "b")
     assert court.broken() == ["§6"]
+
+
+@pytest.mark.parametrize(("whole", "broken"), [(True, []), (False, ["§6"])])
+def test_what_stood_in_for_a_joined_child_is_surplus_when_that_one_is_satisfied_again(whole, broken):
+    court = branches({**TREE, **SEMI})
+    told(court, "ab", broken="a", joined="a")
+    court.plans()
+    told(court, "a", broken="" if whole else "a", joined="a")
+    assert court.broken() == broken
 
 
 def test_what_is_broken_is_replaced():

@@ -323,8 +323,9 @@ def core(
     """The nodes and pods that make up the minimum (SPEC §6); `was_core[row]` tells which rows were core before.
 
     At each root or branch: its minimum of satisfied children, those that were core first, then in the order of the
-    spec; and all that are `joined`. A child that was core and lost pods keeps a place that no satisfied child takes. A
-    succeeded pod has done its part of a leaf's minimum, so fewer placed pods are needed for it.
+    spec; and all that are `joined`, which come before all others: a child that stood in for one of them is core only
+    until that one is satisfied again. A child that was core and lost pods keeps a place that no satisfied child takes.
+    A succeeded pod has done its part of a leaf's minimum, so fewer placed pods are needed for it.
     """
     met = satisfied(tree, [sum(counts) for counts in zip(placed, succeeded, strict=True)])
     before = was_core if was_core is not None else [False] * len(tree.nodes)
@@ -337,15 +338,16 @@ def core(
         if not node.children:
             pods[row] = min(placed[row], max(0, node.minimum - succeeded[row]))
             continue
+        kept = [child for child in node.children if node.keep and joined and joined[child]]
+        others = [child for child in node.children if not (node.keep and joined and joined[child])]
         ranked = [
-            *(child for child in node.children if met[child] and before[child]),
-            *(child for child in node.children if met[child] and not before[child]),
-            *(child for child in node.children if not met[child] and before[child]),
+            *(child for child in kept if met[child]),
+            *(child for child in others if met[child] and before[child]),
+            *(child for child in others if met[child] and not before[child]),
+            *(child for child in others if not met[child] and before[child]),
         ]
-        for child in ranked[: node.minimum]:
+        for child in (*ranked[: node.minimum], *kept):
             chosen[child] = True
-        for child in node.children if joined and node.keep else ():
-            chosen[child] = chosen[child] or joined[child]
     leaves = tree.leaves
     beyond = sum(placed[leaf] - pods[leaf] for leaf in leaves)
     missing = tree.nodes[0].floor - sum(pods[leaf] + succeeded[leaf] for leaf in leaves)

@@ -30,7 +30,10 @@ def with_joined(snapshot: Snapshot) -> Snapshot:
 
 
 def _newcomers(gang: Gang) -> list[int]:
-    """The rows that would join if there were no quota."""
+    """The rows that would join if there were no quota. None does while a joined one lacks its minimum."""
+    if any(now and not met for now, met in zip(gang.joined, gang.satisfied, strict=True)):
+        # One that stands in for a joined child must not take its part of the quota: that one could never come back.
+        return []
     found = joined(gang.tree, gang.placed_pods, gang.succeeded_pods, gang.was_joined)
     return [row for row, now in enumerate(found) if now and not gang.joined[row]]
 

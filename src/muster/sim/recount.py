@@ -151,6 +151,11 @@ def _core(group: Group, counts: Mapping[str, list[int]], books: Books) -> Iterat
         yield f"its core is {wanted}, and its status says {sorted(named)}"
 
 
+def _is_back(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
+    """Whether a joined child has its minimum again."""
+    return bool(before and now and before.get("joined") and now.get("satisfied") and not before.get("satisfied"))
+
+
 def flipped(before: Group, now: Group) -> str:
     """A child that was core and is as satisfied as before, and is core no longer (SPEC §6: membership is sticky)."""
     if before.tree is None or now.tree is None or before.uid != now.uid:
@@ -165,8 +170,10 @@ def flipped(before: Group, now: Group) -> str:
         told = had.get(then.name, {}).get("minimum", then.minimum)
         same = parent.name == then.name and parent.minimum >= max(told, then.minimum)
         both_core = bool(has.get(parent.name, {}).get("core") and had.get(parent.name, {}).get("core"))
-        # What has joined is core for as long.
+        # What has joined is core for as long; what stood in for a joined child is core until that one is satisfied.
         parted = bool(one.get("joined") and not has[name].get("joined"))
+        siblings = [now.tree.nodes[row].name for row in parent.children]
+        parted = parted or any(_is_back(had.get(sibling), has.get(sibling)) for sibling in siblings)
         stays = bool(one.get("core") and one.get("satisfied") and has[name].get("satisfied")) and not parted
         if same and both_core and stays and not has[name].get("core"):
             return str(name)

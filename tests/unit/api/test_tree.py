@@ -1,5 +1,6 @@
 """The normal form: every spelling gives one tree, and the words of SPEC §1 and §6 mean one thing on it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -730,6 +731,26 @@ def test_core(
     assert names_where(tree, found.nodes) == nodes
     assert {node.name: count for node, count in zip(tree.nodes, found.pods, strict=True) if count} == pods
     assert found.floor_pods == floor_pods
+
+
+@pytest.mark.parametrize(
+    ("placed", "was_core", "joined", "nodes"),
+    [
+        pytest.param({"b": 2}, {"", "a"}, {"a"}, {"", "a", "b"}, id="another one stands in for it"),
+        pytest.param({"a": 2, "b": 2}, {"", "a", "b"}, {"a"}, {"", "a"}, id="it is satisfied again"),
+        pytest.param({"a": 2, "b": 2}, {"", "a", "b"}, {"b"}, {"", "b"}, id="and stands later in the spec"),
+        pytest.param({"a": 2, "b": 2}, {"", "a", "b"}, {"a", "b"}, {"", "a", "b"}, id="both have joined"),
+        pytest.param({"a": 1, "b": 2, "c": 2}, {"", "a", "c"}, {"a"}, {"", "a", "c"}, id="it is not"),
+    ],
+)
+def test_what_has_joined_is_core_before_all_others(
+    placed: dict[str, int], was_core: set[str], joined: set[str], nodes: set[str]
+) -> None:
+    """A child that stands in for a joined one is core only as long as it has to (SPEC §8, keep: all)."""
+    tree = tree_of({"minSubGroup": 1, "subGroups": THREE})
+    tree = replace(tree, nodes=(tree.nodes[0]._replace(keep=True), *tree.nodes[1:]))
+    before, kept = ([node.name in names for node in tree.nodes] for names in (was_core, joined))
+    assert names_where(tree, core(tree, per_row(tree, placed), per_row(tree, {}), before, kept).nodes) == nodes
 
 
 @pytest.mark.parametrize(

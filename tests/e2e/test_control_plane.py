@@ -95,7 +95,7 @@ def test_kubectl_and_the_server_know_their_version(plane):
 
 def test_every_crd_is_accepted_and_structural(plane):
     crds = plane.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").body["items"]
-    assert len(crds) == 4
+    assert len(crds) == 5
     for crd in crds:
         conditions = {one["type"]: one["status"] for one in crd["status"]["conditions"]}
         assert conditions == {"NamesAccepted": "True", "Established": "True"}, crd["metadata"]["name"]

@@ -30,6 +30,7 @@ KINDS = {
     ),
     "apis/storage.k8s.io/v1": "StorageClass CSINode CSIDriver",
     "apis/resource.k8s.io/v1": "DeviceClass",
+    "apis/networking.k8s.io/v1": "NetworkPolicy",
     "apis/authentication.k8s.io/v1": "SelfSubjectReview",
     "apis/authorization.k8s.io/v1": "SelfSubjectAccessReview",
 }

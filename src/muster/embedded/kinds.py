@@ -168,6 +168,7 @@ _TABLE = (
     _Row("batch/v1", "jobs", "Job", True, categories=_ALL, subresources="status"),
     _Row("coordination.k8s.io/v1", "leases", "Lease", generation=False, unconditional=False, upsert=True),
     _Row("events.k8s.io/v1", "events", "Event", short="ev", generation=False, upsert=True),
+    _Row("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", short="netpol"),
     _Row(
         "policy/v1",
         "poddisruptionbudgets",

@@ -35,6 +35,7 @@ class People:
 
     `now` is the second of the story; `later(seconds, do)` does something so much later; `say` is a line of the trace.
     `strict` (else: when the story has a claim, as files do): what is named and not there is an error with its path.
+    `muster` is the name of a muster that is at work already.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class People:
         say: Callable[[str], None],
         *,
         strict: bool | None = None,
+        muster: str = "",
     ) -> None:
         self._story, self._server, self._say = story, server, say
         self._now = now
         self._strict = bool(story.claim) if strict is None else strict
-        self._stage = stage.on(server)
+        self._stage = stage.on(server, muster=muster)
         self._send = stage.sender(server)
         self._kubelet = stage.sender(server, "kubelet")
         self._operators = Operators(server, later, say, self._wrong)

@@ -60,22 +60,27 @@ def sender(server: Server, who: str = "people") -> Send:
 class Stage:
     """Puts the objects of a story on an API server, and takes them away again.
 
-    `at` runs something as if it was another time (on a server of our own).
+    `at` runs something as if it was another time (on a server of our own). `admits` sends in the name of muster, for a
+    policy that lets only muster write admission marks.
     """
 
-    def __init__(self, send: Send, at: Callable[[str, Callable[[], None]], None] | None = None) -> None:
-        self._send, self._at = send, at
+    def __init__(
+        self, send: Send, at: Callable[[str, Callable[[], None]], None] | None = None, *, admits: Send | None = None
+    ) -> None:
+        self._send, self._at, self._admits = send, at, admits or send
         # Whether muster is at work: what comes with a node then was admitted by it, as far as the story goes.
         self.is_on = False
+        # Pods that came with a node before their gang.
+        self._unadmitted: list[Document] = []
 
     def put(self, documents: Iterable[Document]) -> None:
         """All of them, older ones first; one that is there gets another spec. Raises NotTaken."""
         ordered = in_order(documents)
         for document in ordered:
             self._put(document)
-        for document in ordered if self.is_on else ():
-            if document["kind"] == "Pod" and document["spec"].get("nodeName"):
-                self._admit(document)
+        if self.is_on:
+            runs = [one for one in ordered if one["kind"] == "Pod" and one["spec"].get("nodeName")]
+            self._unadmitted = [one for one in (*self._unadmitted, *runs) if not self._admit(one)]
 
     def delete(self, pattern: str) -> None:
         """`kind/name` or `kind/namespace/name` with * for anything. Raises UsageError when nothing is like that."""
@@ -140,16 +145,21 @@ class Stage:
             content = BY_TYPE if kind == "Pod" else MERGE
             self._ask("PATCH", f"{folder}/{name}/status", {"status": told(document)}, content)
 
-    def _admit(self, pod: Document) -> None:
-        """A pod that comes and runs has the mark that muster would have sent with its Binding."""
+    def _admit(self, pod: Document) -> bool:
+        """A pod that comes and runs has the mark that muster would have sent with its Binding. False: not yet, because
+        its gang is not there.
+        """
         space, name = pod["metadata"].get("namespace") or SPACE, pod["metadata"]["name"]
         annotations = pod["metadata"].get("annotations") or {}
         gang = annotations.get(GANG)
-        code, group = self._send("GET", f"{folder_of('PodGroup', space)}/{gang}") if gang else (404, {})
-        if code == 200 and ADMITTED not in annotations:
+        if not gang or ADMITTED in annotations:
+            return True
+        code, group = self._send("GET", f"{folder_of('PodGroup', space)}/{gang}")
+        if code == 200:
             mark = f"{group['spec'].get('queue') or DEFAULT_QUEUE}/{group['metadata']['uid']}"
             body = {"metadata": {"annotations": {ADMITTED: mark}}}
-            self._ask("PATCH", f"{folder_of('Pod', space)}/{name}", body, MERGE)
+            self._admits("PATCH", f"{folder_of('Pod', space)}/{name}", body, MERGE)
+        return code == 200
 
     def _change(self, path: str, document: Document) -> None:
         """As `kubectl replace` does it; a node has another status, too."""
@@ -209,8 +219,10 @@ def native_definition() -> Document:
     }
 
 
-def on(server: Server, who: str = "people") -> Stage:
-    """A stage on the embedded server, on which objects are as old as they say."""
+def on(server: Server, who: str = "people", *, muster: str = "") -> Stage:
+    """A stage on the embedded server, on which objects are as old as they say. `muster` is the name of a muster that is
+    at work there already.
+    """
 
     def at(born: str, do: Callable[[], None]) -> None:
         clock, seconds = server.core.clock, datetime.fromisoformat(born).timestamp()
@@ -220,7 +232,9 @@ def on(server: Server, who: str = "people") -> Stage:
         finally:
             server.core.clock = clock
 
-    return Stage(sender(server, who), at)
+    found = Stage(sender(server, who), at, admits=sender(server, muster) if muster else None)
+    found.is_on = bool(muster)
+    return found
 
 
 def folder_of(kind: str, namespace: str = SPACE) -> str:

@@ -15,11 +15,11 @@ _NOTHING = Expected()
 
 
 class Steps:
-    """Plays the steps of a story on its server."""
+    """Plays the steps of a story on its server. Where `muster` is at work before the first one, it has this name."""
 
-    def __init__(self, steps: list[Step], server: Server) -> None:
-        self._steps, self._server = steps, server
-        self._stage, self._send = stage.on(server), stage.sender(server)
+    def __init__(self, steps: list[Step], server: Server, *, muster: str = "") -> None:
+        self._steps, self._server, self._muster = steps, server, muster
+        self._stage, self._send = stage.on(server, muster=muster), stage.sender(server)
         self._moves = Moves()
         self._close = server.core.store.subscribe(self._moves.changed)
 
@@ -32,7 +32,7 @@ class Steps:
 
     def happen(self, number: int) -> None:
         """Objects go, what terminates is gone, objects come."""
-        step, self._stage.is_on = self._steps[number], number > 0
+        step, self._stage.is_on = self._steps[number], bool(self._muster) or number > 0
         for pattern in step.delete:
             self._delete(pattern)
         if step.gone:

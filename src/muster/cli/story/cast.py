@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import TypeVar
 
+from muster.cli.installation import NAMESPACE
+from muster.cli.roles import user_name
 from muster.cli.story.sender import Interrupted
 from muster.embedded.server import Server
 from muster.embedded.store import Change
@@ -25,7 +27,9 @@ class Cast:
         self._loop = asyncio.get_running_loop()
         begun_s = self._loop.time()
         self._people = People(
-            story, server, lambda: self._loop.time() - begun_s, self._later, lambda text: None, strict=True
+            *(story, server, lambda: self._loop.time() - begun_s, self._later, lambda text: None),
+            strict=True,
+            muster=user_name(NAMESPACE),
         )
         self._is_noticed = True
         self._trouble: Exception | None = None

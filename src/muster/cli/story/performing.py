@@ -10,7 +10,9 @@ from typing import Any
 from msgspec import structs
 
 from muster.cli.explain import lines_of
+from muster.cli.installation import NAMESPACE
 from muster.cli.judging import plural
+from muster.cli.roles import user_name
 from muster.cli.story.cast import Cast
 from muster.cli.story.evidence import always, faults_of, told
 from muster.cli.story.kubectl import requests_of
@@ -289,7 +291,7 @@ class Performance:
                 self._rest(STILL_S, time.monotonic() + 10.0, "the cluster is cleared")
             elif self._tale.why:
                 self._teller.says(self._tale.why)
-            steps = Steps(take.story.steps, self._cast.server)
+            steps = Steps(take.story.steps, self._cast.server, muster=user_name(NAMESPACE))
             for at, step in enumerate(take.story.steps):
                 if step.says:
                     self._teller.says(step.says)

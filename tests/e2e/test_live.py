@@ -237,7 +237,7 @@ def test_without_anything_installed(bare):
         "muster crds | kubectl apply --server-side -f -" in done.stderr
     )
     findings = doctor(bare.admin_kubeconfig, code=1)
-    assert [one["state"] for one in findings if one["check"].startswith("crd ")] == ["fail"] * 4
+    assert [one["state"] for one in findings if one["check"].startswith("crd ")] == ["fail"] * 5
 
 
 def test_credentials_and_servers_that_do_not_work(bare, tmp_path):
@@ -271,7 +271,7 @@ def doctor(kubeconfig, *args, code=0):
 def test_a_doctor_for_the_admin(plane):
     states = {one["check"]: one["state"] for one in doctor(plane.admin_kubeconfig)}
     assert states["rights"] == states["server"] == states["credentials"] == states["default queue"] == "ok"
-    assert [state for check, state in states.items() if check.startswith("crd ")] == ["ok"] * 4
+    assert [state for check, state in states.items() if check.startswith("crd ")] == ["ok"] * 5
     (told,) = [one for one in doctor(plane.admin_kubeconfig) if one["check"] == "topology t"]
     assert told["message"] == "rack is missing on 1 node (n3)"
     assert states["leader"] == states["webhook"] == states["pending pods"] == "warn"

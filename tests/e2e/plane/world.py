@@ -10,10 +10,12 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
-from e2e.plane.access import MERGE_PATCH
+from e2e.plane.access import MERGE_PATCH, Requests
 from e2e.plane.control_plane import ControlPlane
 from e2e.plane.process import wait_until
 from e2e.plane.recorder import BY_TYPE, Recorder
+from e2e.plane.stage import NAMESPACE
+from muster.sim.facts import ADMITTED, GANG
 from muster.sim.stage import accepted, folder_of, rank
 
 Document = dict[str, Any]
@@ -27,6 +29,8 @@ class World:
         self._plane, self.recorder = plane, recorder
         # By kind and name.
         self.documents: dict[tuple[str, str], Document] = {}
+        self._admitted: set[str] = set()
+        self._muster = Requests(plane.url, plane.ca, token=plane.service_account_token(NAMESPACE, "muster"))
 
     def put(self, documents: Iterable[Document]) -> None:
         """All of them, older ones first; one that is there gets another spec."""
@@ -38,6 +42,7 @@ class World:
                 before = born
                 for document in alike:
                     self._put(document)
+            self._admit()
 
     def delete(self, pattern: str) -> None:
         """`kind/name` with * for anything, as in a scenario."""
@@ -46,6 +51,7 @@ class World:
         assert found, f"nothing to delete: {pattern}"
         for key in found:
             del self.documents[key]
+            self._admitted.discard(key[1])
             self.recorder.nodes.pop(key[1] if key[0] == "Node" else "", None)
             self._request("DELETE", f"{folder_of(key[0])}/{key[1]}?gracePeriodSeconds=0")
 
@@ -56,6 +62,7 @@ class World:
         self._request("DELETE", f"{folder_of('Queue')}?fieldSelector=metadata.name!={DEFAULT_QUEUE}")
         wait_until(lambda: not self.recorder.pods, 20, "the pods are gone")
         self.documents.clear()
+        self._admitted.clear()
         self.recorder.nodes.clear()
         self.recorder.begin()
 
@@ -68,6 +75,23 @@ class World:
         """What was said in Events so far, about objects that are there and that were."""
         found: list[Document] = self._request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
         return found
+
+    def _admit(self) -> None:
+        """Pods that run have the mark that muster would have sent with their Binding, before others of their gang come.
+        Only muster may write it.
+        """
+        for (kind, name), pod in self.documents.items():
+            annotations = pod["metadata"].get("annotations") or {}
+            gang = self.documents.get(("PodGroup", annotations.get(GANG, "")))
+            if kind != "Pod" or not pod["spec"].get("nodeName") or gang is None or name in self._admitted:
+                continue
+            self._admitted.add(name)
+            uid = self._request("GET", f"{folder_of('PodGroup')}/{gang['metadata']['name']}")["metadata"]["uid"]
+            mark = {ADMITTED: f"{gang['spec'].get('queue') or DEFAULT_QUEUE}/{uid}"}
+            answer = self._muster(
+                "PATCH", f"{folder_of('Pod')}/{name}", {"metadata": {"annotations": mark}}, MERGE_PATCH
+            )
+            assert answer.status == 200, answer.body
 
     def _put(self, document: Document) -> None:
         assert "deletionTimestamp" not in document["metadata"], "nobody can be born terminating"

@@ -14,6 +14,7 @@ from typing import Any
 
 from e2e.plane.control_plane import ControlPlane
 from muster.sim.expecting import Bound, gang_of
+from muster.sim.facts import ADMITTED
 from oracle.problem import amount
 from scenarios.carry import first_name
 
@@ -134,6 +135,8 @@ def _successor(pod: Document) -> Document:
     """What a controller makes in the place of a pod: web-0, web-0.2, web-0.3."""
     name, number = first_name(pod["metadata"]["name"])
     kept = {field: pod["metadata"].get(field, {}) for field in ("namespace", "annotations", "labels")}
+    # The mark of admission is muster's, and of the pod that it bound.
+    kept["annotations"] = {key: value for key, value in kept["annotations"].items() if key != ADMITTED}
     metadata = {**kept, "name": f"{name}.{number + 1}", "ownerReferences": pod["metadata"]["ownerReferences"]}
     spec = copy.deepcopy(pod["spec"])
     spec.pop("nodeName", None)

@@ -151,7 +151,7 @@ class TestWithItsWebhook:
     def test_the_webhook_is_asked_about_nothing_but_our_kinds(self, plane, webhook):
         (hook,) = plane.request("GET", f"{WEBHOOKS}/muster").body["webhooks"]
         groups = {name for rule in hook["rules"] for name in rule["apiGroups"]}
-        assert groups == {"scheduling.run.ai", "kai.scheduler"}
+        assert groups == {"scheduling.run.ai", "kai.scheduler", "muster.dev"}
         assert "*" not in json.dumps(hook["rules"])
 
     def test_a_decision_is_found_in_status_event_and_log_by_one_name(self, plane, webhook):

@@ -10,7 +10,7 @@ import asyncio
 from muster.api.admitted import Mark
 from muster.api.cluster import ADMITTED_ANNOTATION
 from muster.api.kinds import POD
-from muster.errors import ApiError, Conflict, Invalid, NotFound
+from muster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.lease import Election
@@ -20,6 +20,8 @@ from muster.telemetry import SILENT, Log
 
 # Writes at a time; and how long those that failed wait, at first and at most.
 _AT_ONCE, _AGAIN_S, _LONGEST_AGAIN_S = 16, 1.0, 30.0
+# How often in a row all that is left must be refused (403) to be given up.
+_MOST_REFUSALS = 4
 
 
 def adoptable(world: World, default_queue: str) -> dict[tuple[Key, str], Mark]:
@@ -49,6 +51,8 @@ class Adopter:
         self._default_queue = default_queue
         self._begun = asyncio.Event()
         self._left: dict[tuple[Key, str], Mark] = {}
+        # Those that the API server refused the last time.
+        self._refused: set[tuple[Key, str]] = set()
 
     def begin(self, *, leads: bool) -> None:
         """Before a cycle. From the first of a leader on, bound pods without a mark are of no gang; one that only looks
@@ -72,10 +76,14 @@ class Adopter:
         await self._begun.wait()
         pods, failures = len(self._left), 0
         while self._left:
-            before = len(self._left)
+            before, self._refused = len(self._left), set()
             limit = asyncio.Semaphore(_AT_ONCE)
             await asyncio.gather(*(self._write(limit, *one) for one in self._left.items()))
             failures = failures + 1 if len(self._left) == before else 0
+            if failures == _MOST_REFUSALS and len(self._left) < pods and self._left.keys() == self._refused:
+                # Others could be marked, so the right is there: these are refused for what is in them. Adoption ends
+                # without them; else the next leader would adopt what tenants bind meanwhile.
+                break
             if self._left:
                 await self._client.clock.sleep(doubled_s(_AGAIN_S, failures, _LONGEST_AGAIN_S))
         if pods:
@@ -103,6 +111,8 @@ class Adopter:
             except ApiError as error:
                 # Also 403: a right or a webhook that is late. Without its mark the pod would be charged to no queue.
                 self._tell(key, error)
+                if isinstance(error, Forbidden):
+                    self._refused.add(pod)
                 return
         self._left.pop(pod, None)
 

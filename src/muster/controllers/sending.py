@@ -14,7 +14,7 @@ from muster.controllers.scheduler import Scheduler
 from muster.controllers.telling import Teller, gang_regarding
 from muster.decisions.notes import deletion_note, eviction_note
 from muster.decisions.orders import BindOrder, EvictOrder, NominateOrder, Orders, parts_of
-from muster.errors import DEFECT, ApiError, Conflict, NotFound, TooManyRequests, Unreachable
+from muster.errors import DEFECT, ApiError, Conflict, Forbidden, Invalid, NotFound, TooManyRequests, Unreachable
 from muster.kube.client import STRATEGIC, Client
 from muster.kube.clock import Clock
 from muster.kube.events import Regarding
@@ -212,7 +212,11 @@ class Sender:
             "lastTransitionTime": moment,
         }
         body = {"metadata": {"uid": order.uid}, "status": {"conditions": [condition]}}
-        await self._client.patch(POD, *order.pod, body, content=STRATEGIC, subresource="status", lane="evict")
+        try:
+            await self._client.patch(POD, *order.pod, body, content=STRATEGIC, subresource="status", lane="evict")
+        except (Forbidden, Invalid) as error:
+            # Annotations may fill a pod so far that no admission policy can read it: that must protect no pod.
+            self._log.warning("a pod can't be marked as evicted", pod="/".join(order.pod), error=error.message)
         await self._client.delete(POD, *order.pod, uid=order.uid, lane="evict")
 
     def _at_ns(self) -> int:

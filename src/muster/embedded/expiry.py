@@ -7,6 +7,8 @@ from muster.embedded.mirror import Caller, Mirror, Place
 from muster.embedded.server import Server
 
 EVENTS_S = 3600.0
+# When a deletion failed.
+_AGAIN_S = 1.0
 
 
 class Expiry:
@@ -42,8 +44,10 @@ class Expiry:
         while self._queue and not turn.is_over():
             end, place = self._queue[0]
             is_last = self._ends.get(place) == end
-            if is_last and (end > now or not self._delete(place)):
+            if is_last and end > now:
                 break
+            if is_last and not self._delete(place):
+                return now + _AGAIN_S
             heapq.heappop(self._queue)
         return self._queue[0][0] if self._queue else None
 

@@ -103,7 +103,9 @@ class Accounts:
                     continue
                 cost = self.cost([(shape, count)])
                 wanted[row] = list(plus(wanted[row], cost))
-                gpus.add(self._charges[shape][_GPU])
+                if shape not in snapshot.unoffered:
+                    # What no node offers is never given: it must not change how others are rounded.
+                    gpus.add(self._charges[shape][_GPU])
                 for table in tables:
                     for above in self.queues.paths[row]:
                         table[above] = list(plus(table[above], cost))

@@ -18,7 +18,7 @@ from muster.plan.layout import BINPACK
 from muster.plan.ledger import Taking
 from muster.plan.lone import Lone
 from muster.plan.memory import Memory, Recall, Remembered, Waits
-from muster.plan.order import Line, Turn, turns_of
+from muster.plan.order import Line, Turn, is_in_line, turns_of
 from muster.plan.outcome import (
     ACTIONS,
     Action,
@@ -74,7 +74,9 @@ class _Cycle:
         self._snapshot, self._policy, self._memory = snapshot, policy, memory
         self._recall = Recall(memory, snapshot)
         self._books = Books(snapshot, policy.strategy, policy.actions)
-        self._allotment = Allotment(policy.steps_per_gang, policy.steps_per_cycle, self._memory.owed, snapshot.now_ns)
+        # Steps that are set aside for a gang without a turn would be lost.
+        owed = {key: one for key, one in self._memory.owed.items() if is_in_line(snapshot, key)}
+        self._allotment = Allotment(policy.steps_per_gang, policy.steps_per_cycle, owed, snapshot.now_ns)
         self._line = Line((), self._books.accounts)
         self._lone = Lone(snapshot, self._books, policy.strategy)
         self._opened = opened(snapshot)

@@ -297,7 +297,7 @@ class Checker:
         repelled, carried = self._snapshot.repelled.get(shape), self._snapshot.carried
         if repelled is None or carried is None:
             return False
-        met = repelled.terms[carried.terms] & ~(carried.leaving & nominated)
+        met = repelled.means(carried.terms) & ~(carried.leaving & nominated)
         for label, values in enumerate(carried.codes):
             taken = values[carried.nodes[met & (carried.labels == label)]]
             wanted = values[nodes]

@@ -3,13 +3,14 @@ surplus, age and name. One pass, in which the shares move as gangs are placed.
 """
 
 import heapq
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from muster.api.tree import NONE
 from muster.plan.accounts import Accounts
-from muster.snapshot.arrays import Gang, Snapshot
+from muster.snapshot.arrays import Gang, Key, Snapshot
 
 Rank = tuple[bool, int, float, int, str]
 
@@ -37,13 +38,24 @@ def turns_of(snapshot: Snapshot, *, surplus: bool, apart: Collection[int] = ()) 
     """Every turn of every gang that has something to try. Those `apart` are never taken together with others."""
     for number in snapshot.waiting:
         gang = snapshot.gangs[number]
-        if gang.held or not gang.ready[0]:
+        if not _has_turns(gang):
             continue
         if not gang.satisfied[0]:
             shape = gang.lone_shape if number not in apart else NONE
             yield gang, Turn(-gang.priority, False, gang.order, number, shape)
         if surplus and gang.may_have_surplus:
             yield gang, Turn(-gang.priority, True, gang.order, number, NONE)
+
+
+def is_in_line(snapshot: Snapshot, key: Key) -> bool:
+    """Whether a gang has something to try."""
+    at = bisect_left(snapshot.gangs, key, key=lambda gang: gang.key)
+    there = at < len(snapshot.gangs) and snapshot.gangs[at].key == key
+    return there and bool(snapshot.gangs[at].waiting) and _has_turns(snapshot.gangs[at])
+
+
+def _has_turns(gang: Gang) -> bool:
+    return not gang.held and gang.ready[0]
 
 
 class Line:

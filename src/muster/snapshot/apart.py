@@ -36,8 +36,9 @@ _NOTHING: Rows = np.zeros(0, dtype=np.intp)
 
 # Stands for a value that no term names, of a label that some term asks to be there or not to be there.
 _SOME_VALUE = "\0"
-# When so many labels with values have been named in the course of time, most of them are named no more.
-_MOST_PAIRS = 500_000
+# Labels that no term names any more, and classes of pods that are gone, are forgotten when there are this many of them,
+# and twice as many as were in use.
+_MOST_PAIRS, _MOST_CLASSES = 500_000, 10_000
 
 Pair = tuple[str, str | None]
 
@@ -168,6 +169,8 @@ class Apart:
         # As of which terms, and which carriers, all this is.
         self._terms_at: tuple[object, ...] = ()
         self._carried_at: tuple[object, ...] = ()
+        # Above this number of classes most of them are of pods that are gone.
+        self._most_classes, self._begins = _MOST_CLASSES, False
         self.carried: Carried | None = None
         self._nodes = 0
         self._repelled: dict[int, Repelled] = {}
@@ -191,6 +194,9 @@ class Apart:
         more = tuple(sorted((key, carrier.terms) for key, carrier in promised.items()))
         terms_at = (carriers.term_changes, more, around.labels_at, hidden)
         carried_at = (carriers.changes, tuple(sorted(promised.items())), id(around.table))
+        if self._begins:
+            # All pods have been looked at since: these are the classes that are in use.
+            self._most_classes, self._begins = max(_MOST_CLASSES, 2 * len(self._groups)), False
         if self.is_empty and not carriers.pods and not more:
             return Moved()
         other_terms = terms_at != self._terms_at
@@ -205,7 +211,8 @@ class Apart:
         self.carried = self._carry({**carriers.pods, **promised}, carriers, around.table, around.row_of)
         self._nodes = len(around.table)
         pairs = self._table.pairs
-        if known is None or ends != self._table.ends or len(known) > _MOST_PAIRS:
+        too_many = known is not None and len(known) > max(_MOST_PAIRS, 2 * len(pairs))
+        if known is None or ends != self._table.ends or too_many or len(self._groups) > self._most_classes:
             self._start_over()
             self._pairs = pairs
             return Moved(everything=True)
@@ -251,6 +258,7 @@ class Apart:
 
     def _start_over(self) -> None:
         self._groups, self._met, self._number_of, self._gangs, self._repelled = {}, {}, {}, {}, {}
+        self._begins = True
 
     def group_of(self, key: Key, labels: Mapping[str, str], priority: int, gang: Key | None) -> int:
         """The group of a pod."""
@@ -310,7 +318,7 @@ class Apart:
         doubt = self._table.doubt_of(carried, int(doubtful[0])) if len(doubtful) else ""
         promised = hits[carried.promised[hits]]
         promise = carried.pods[int(promised[0])] if len(promised) else ""
-        return Repelled(every, staying, _domains(carried, doubtful, nodes), by, doubt, promise, met)
+        return Repelled(every, staying, _domains(carried, doubtful, nodes), by, doubt, promise, np.packbits(met))
 
 
 def _domains(carried: Carried, entries: Rows, nodes: int) -> Mask:

@@ -66,12 +66,18 @@ class Repelled(NamedTuple):
     doubt: str
     # The first pod that has one of them and only waits for a node that its scheduler has nominated.
     promise: str
-    terms: Mask
+    # One bit for each term of the cluster: tenants may write many terms, and there may be many groups of pods.
+    packed_terms: npt.NDArray[np.uint8]
+
+    def means(self, terms: Rows) -> Mask:
+        """Which of these terms mean the shape."""
+        found: Mask = np.unpackbits(self.packed_terms)[terms].astype(bool)
+        return found
 
     def is_like(self, other: "Repelled") -> bool:
         """Whether it is the same."""
         masks = zip(self[:3], other[:3], strict=True)
-        same = self[3:6] == other[3:6] and np.array_equal(self.terms, other.terms)
+        same = self[3:6] == other[3:6] and np.array_equal(self.packed_terms, other.packed_terms)
         return same and all(np.array_equal(one, another) for one, another in masks)
 
 

@@ -24,7 +24,7 @@ from muster.snapshot.clearances import clearances_of
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import SCHEDULER_ERROR, UNSUPPORTED, Checked, Known, Surroundings, gang_of, unknown_gang
 from muster.snapshot.guards import Guards
-from muster.snapshot.ports import Column, Holder, Port, PortIndex, columns_of
+from muster.snapshot.ports import Column, Holder, Port, columns_of
 from muster.snapshot.priorities import Ranks, priority_of, values_of
 from muster.snapshot.quarantine import (
     BUDGET,
@@ -49,9 +49,9 @@ from muster.snapshot.world import DEFAULT_NAMESPACE, Key, PodFacts, State, World
 _MOST_CHARGED = 2**45
 # So long a node that another scheduler has nominated is closed to every gang.
 _PATIENT_NS = 5 * 60 * 10**9
-# Shapes that nobody has any more are forgotten when there are so many.
+# Shapes that no pod has any more are forgotten when there are this many, and twice as many as were in use.
 _MOST_SHAPES = 20_000
-# The same when they have so many amounts and ports in all, and twice as many as those that are in use.
+# The same for the amounts and ports that shapes have in all.
 _MOST_WEIGHT = 1_000_000
 _TOO_MANY_PORTS = "more host ports than can be counted beside those of other pods that wait"
 
@@ -65,6 +65,14 @@ class Shape(NamedTuple):
     # What the required anti-affinity of others makes of it (`apart.Apart`).
     group: int = FREE
     ties: tuple[Tie, ...] = ()
+
+
+class ShapeKey(NamedTuple):
+    """What tells shapes apart: the pod's own words, whose anti-affinity means it, and which nodes its claims leave."""
+
+    own: bytes
+    group: int = FREE
+    effect: bytes = b""
 
 
 class _Promise(NamedTuple):
@@ -100,17 +108,16 @@ class Builder:
         self._standing, self._standing_at = Standing({}), 0
         self._capacity: tuple[int, ...] = ()
         self._capacity_at = NONE
-        self._most_weight = _MOST_WEIGHT
+        self._most_shapes, self._most_weight = _MOST_SHAPES, _MOST_WEIGHT
         self._forget()
 
     def _forget(self) -> None:
         self._shapes: list[Shape] = []
-        # How many amounts and ports they have in all; what nodes offer of it; and the shapes by their ports.
+        # How many amounts and ports they have in all; and what nodes offer of it.
         self._weight = 0
         self._asked = Asked(self._costs)
-        self._shape_ports: PortIndex[int] = PortIndex()
         self._rules: list[PodSpec] = []
-        self._shape_of: dict[bytes, int] = {}
+        self._shape_of: dict[ShapeKey, int] = {}
         self._gangs: dict[Key, Gang] = {}
         # How many gangs use each queue; and those as queues when nobody wrote any down, None to be found anew.
         self._users: dict[str, int] = {}
@@ -131,7 +138,7 @@ class Builder:
         """The world as it is now."""
         world = self._world
         changed, nodes_changed = world.take_changes()
-        begins = nodes_changed or len(self._shapes) > _MOST_SHAPES or self._weight > self._most_weight
+        begins = nodes_changed or len(self._shapes) > self._most_shapes or self._weight > self._most_weight
         if begins:
             self._forget()
             self._look_at_nodes()
@@ -146,6 +153,7 @@ class Builder:
         changed |= self._others_rules()
         self._rebuild_gangs(changed)
         if begins:
+            self._most_shapes = max(_MOST_SHAPES, 2 * len(self._shapes))
             self._most_weight = max(_MOST_WEIGHT, 2 * self._weight)
         return self._arrays(now_ns)
 
@@ -257,9 +265,7 @@ class Builder:
         found = []
         for key, promise in self._promises.items():
             facts = self._world.promised[key]
-            number = self._shape_of.get(facts.shape)
-            if number is None:
-                number = self._add_shape(facts.shape, Shape(facts.request, facts.ports, facts.pod.spec))
+            number = self._number(ShapeKey(facts.shape), Shape(facts.request, facts.ports, facts.pod.spec))
             node = self._row_of[promise.which[1]]
             found.append(Promised("/".join(key), number, node, promise.priority, promise.lapsed))
         return tuple(found)
@@ -342,35 +348,29 @@ class Builder:
 
     def _plain_shape(self, request: Request) -> int:
         plain = Pod()
-        key = shape_of(plain, request)
-        number = self._shape_of.get(key)
-        if number is None:
-            number = self._add_shape(key, Shape(request, (), plain.spec))
-        return number
+        return self._number(ShapeKey(shape_of(plain, request)), Shape(request, (), plain.spec))
 
     def _shape_number(self, facts: PodFacts, priority: int) -> int:
-        group, key = FREE, facts.shape
+        group = FREE
         if not self._apart.is_empty:
             metadata = facts.pod.metadata
             group = self._apart.group_of(key_of(metadata), metadata.labels, priority, facts.gang)
-            if group != FREE:
-                key += b" %d" % group
         ties = self._ties_of(facts)
-        if ties and (effect := self._ties.effect(ties)):
-            key += b" " + effect
-        else:
-            ties = ()
-        number = self._shape_of.get(key)
-        if number is None:
-            number = self._add_shape(key, Shape(facts.request, facts.ports, facts.pod.spec, group, ties))
-        return number
+        effect = self._ties.effect(ties) if ties else b""
+        key = ShapeKey(facts.shape, group, effect)
+        known = self._shape_of.get(key)
+        if known is not None:
+            return known
+        return self._number(key, Shape(facts.request, facts.ports, facts.pod.spec, group, ties if effect else ()))
 
-    def _add_shape(self, key: bytes, shape: Shape) -> int:
+    def _number(self, key: ShapeKey, shape: Shape) -> int:
+        """The number of a shape, which is new when nothing has its key."""
+        known = self._shape_of.get(key)
+        if known is not None:
+            return known
         number = self._shape_of[key] = len(self._shapes)
         self._shapes.append(shape)
         self._weight += len(shape.request) + len(shape.ports)
-        if shape.ports:
-            self._shape_ports.add(number, shape.ports)
         return number
 
     def _ties_of(self, facts: PodFacts) -> tuple[Tie, ...]:
@@ -392,7 +392,7 @@ class Builder:
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
         asks = self._asked.table(resources)
         charges = _charges(asks, resources, self._asked.charged, self._costs)
-        ports, too_many = self._ports(waiting)
+        ports, too_many = self._ports(waiting, promised)
         if ports:
             *tables, asks = self._with_ports(ports, tables, asks)
         if too_many:
@@ -462,7 +462,7 @@ class Builder:
         self._rules.extend(shape.spec for shape in self._shapes[len(self._rules) :])
         return self._rules
 
-    def _ports(self, waiting: Sequence[int]) -> tuple[list[Column], frozenset[int]]:
+    def _ports(self, waiting: Sequence[int], promised: Sequence[Promised]) -> tuple[list[Column], frozenset[int]]:
         """The columns of host ports that pods wait for, and the shapes for which those would be too many."""
         wanted = {shape: self._shapes[shape].ports for shape in waiting if self._shapes[shape].ports}
         if not wanted:
@@ -472,8 +472,20 @@ class Builder:
             for key, facts in self._world.ported.items()
             if (row := self._row_of.get(facts.pod.spec.node_name)) is not None
         }
+        whose: dict[int, set[str]] = {shape: set() for shape in wanted}
+        for key in self._waiting:
+            for batch in self._gangs[key].waiting:
+                if batch.shape in wanted:
+                    whose[batch.shape].add(key[0])
         rows = len(self._names) + len(self._shapes)
-        return columns_of(wanted, self._shape_ports, self._world.ports, holders, rows)
+        return columns_of(wanted, self._ports_beside(promised), self._world.ports, holders, rows, whose)
+
+    def _ports_beside(self, promised: Sequence[Promised]) -> dict[int, tuple[Port, ...]]:
+        """The ports of the shapes that placed pods of gangs have, or pods with a node nominated for them."""
+        keys = {facts.gang for facts in self._world.ported.values()} & self._gangs.keys()
+        shapes = {shape for key in keys for placed in self._gangs[key].placed.values() for shape in placed.shapes}
+        shapes.update(one.shape for one in promised)
+        return {shape: self._shapes[shape].ports for shape in sorted(shapes) if self._shapes[shape].ports}
 
     def _repelled(self) -> dict[int, Repelled]:
         """Per shape that the required anti-affinity of others means: what that forbids."""
@@ -572,9 +584,10 @@ def _held(gang: Gang, too_many: Collection[int]) -> Gang:
 
 def _names(labels: Mapping[str, str], named: Mapping[str, frozenset[str | None]]) -> bool:
     """Whether one of the labels is among those that are named."""
-    for key, values in named.items():
-        value = labels.get(key)
-        if value is not None and (value in values or None in values):
+    # A pod has few labels; what terms name may be much.
+    for key, value in labels.items():
+        values = named.get(key)
+        if values is not None and (value in values or None in values):
             return True
     return False
 

@@ -1,7 +1,8 @@
 """Host ports as columns: a port that a waiting pod asks for is a resource of which every node has one.
 
 Ports that the same shapes and the same running pods take are one column, so that a pod with many ports costs as much as
-a pod with one. What is left is bounded: beyond that, the shapes with the most ports are too many, and wait.
+a pod with one. What is left is bounded: beyond that, the shapes with the most ports of the namespaces with the most
+such shapes are too many, and wait.
 """
 
 from collections import Counter
@@ -88,36 +89,59 @@ def _by_number(ports: Iterable[Port]) -> dict[_Numbered, frozenset[str]]:
 
 def columns_of(
     waiting: Mapping[int, tuple[Port, ...]],
-    shapes: PortIndex[int],
+    placed: Mapping[int, tuple[Port, ...]],
     pods: PortIndex[T],
     holders: Mapping[T, Holder],
     rows: int,
+    whose: Mapping[int, Collection[str]],
 ) -> tuple[list[Column], frozenset[int]]:
     """The columns for the shapes that wait, given with their ports, and those of the shapes that have too many.
 
-    `shapes` knows all shapes, `pods` the running pods; `holders` are those of them on a known node. The columns become
-    part of tables with so many `rows`.
+    `placed` are shapes of running pods that take ports too, `pods` the running pods; `holders` are those of them on a
+    known node. The columns become part of tables with so many `rows`. `whose` are the namespaces of the shapes: each
+    namespace has its turn, so that no tenant's ports cost another's.
     """
-    order = sorted(waiting, key=lambda shape: (len(waiting[shape]), shape))
-    kept, wanted, looks = 0, set[_Numbered](), 0
+    order = _in_turns(waiting, whose)
+    shapes: PortIndex[int] = PortIndex()
+    for shape, ports in placed.items():
+        if shape not in waiting:
+            shapes.add(shape, ports)
+    kept, looks = list[int](), 0
     for shape in order:
-        more = {port[1:] for port in waiting[shape]} - wanted
-        looks += sum(_looks(shapes.at(number), pods.at(number)) for number in more)
-        if looks > MOST_LOOKS:
-            break
-        wanted |= more
-        kept += 1
+        more = sum(
+            _looks(shapes.at(number), pods.at(number), ips) - _looks(shapes.at(number), pods.at(number), ())
+            for number, ips in _by_number(waiting[shape]).items()
+        )
+        if looks + more <= MOST_LOOKS:
+            shapes.add(shape, waiting[shape])
+            looks += more
+            kept.append(shape)
     while True:
-        columns = _columns({shape: waiting[shape] for shape in order[:kept]}, shapes, pods, holders)
+        columns = _columns({shape: waiting[shape] for shape in kept}, shapes, pods, holders)
         if len(columns) * max(rows, 1) <= MOST_AMOUNTS or not kept:
-            return columns, frozenset(order[kept:])
-        kept //= 2
+            return columns, frozenset(order).difference(kept)
+        for shape in kept[len(kept) // 2 :]:
+            shapes.remove(shape, waiting[shape])
+        del kept[len(kept) // 2 :]
 
 
-def _looks(shapes: _Takers[int], pods: _Takers[T]) -> int:
-    """How much work a port is, at most."""
-    ips = len(shapes.ips) + len(pods.ips) + 1
-    return ips * (shapes.ips[""] + pods.ips[""] + 1) + shapes.ips.total() + pods.ips.total()
+def _in_turns(waiting: Mapping[int, tuple[Port, ...]], whose: Mapping[int, Collection[str]]) -> list[int]:
+    """One shape of each namespace at a time, those with few ports first."""
+    ranks = Counter[str]()
+    line: list[tuple[int, int, int]] = []
+    for shape in sorted(waiting, key=lambda shape: (len(waiting[shape]), shape)):
+        line.append((min((ranks[namespace] for namespace in whose[shape]), default=0), len(waiting[shape]), shape))
+        ranks.update(whose[shape])
+    return [shape for _, _, shape in sorted(line)]
+
+
+def _looks(shapes: _Takers[int], pods: _Takers[T], more: Collection[str]) -> int:
+    """How much work a port is, at most, when one more shape takes it on these IPs; nothing when no shape takes it."""
+    if not shapes.ips_of and not more:
+        return 0
+    ips = len(shapes.ips) + sum(ip not in shapes.ips for ip in more) + len(pods.ips) + 1
+    everywhere = shapes.ips[""] + pods.ips[""] + ("" in more) + 1
+    return ips * everywhere + shapes.ips.total() + pods.ips.total() + len(more)
 
 
 def _columns(

@@ -19,11 +19,16 @@ def values_of(classes: Mapping[str, PriorityClass]) -> dict[str, int]:
     return {**BUILT_IN_PRIORITIES, **{name: one.value for name, one in classes.items()}}
 
 
+def default_of(classes: Mapping[str, PriorityClass]) -> int:
+    """The priority without a class. Of several global defaults the lowest counts, as in the API server."""
+    return min((one.value for one in classes.values() if one.global_default), default=0)
+
+
 def priority_of(pod: Pod, classes: Mapping[str, PriorityClass]) -> int:
     """The priority of a pod that is of no gang. The API server writes it into the spec; files may only name a class."""
     if pod.spec.priority is not None:
         return pod.spec.priority
-    default = max((one.value for one in classes.values() if one.global_default), default=0)
+    default = default_of(classes)
     return values_of(classes).get(pod.spec.priority_class_name, default)
 
 
@@ -41,7 +46,7 @@ class Ranks:
 
     @once
     def _default(self) -> int:
-        return max((one.value for one in self._classes.values() if one.global_default), default=0)
+        return default_of(self._classes)
 
     def of(
         self,

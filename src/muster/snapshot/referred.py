@@ -4,6 +4,7 @@ They are filed by the pods that wait for them, so that a change of one touches t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from muster.api.cluster import PodSpec
@@ -22,6 +23,8 @@ _PERMISSIVE: dict[type, str] = {CSINode: "csinodes", CSIDriver: "csidrivers", De
 NATIVE_GROUPS = "podgroups.scheduling.k8s.io"
 # How a pod asks for devices of a class that names no resource.
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
+# The most resources of one pod that are named as doubtful.
+_MOST_DOUBTS = 16
 _ASKED = " (spec.containers.resources)"
 _DEVICES = "take it out of the pod, or let nodes offer enough of it by device plugin"
 
@@ -177,6 +180,13 @@ class Referred:
         """What a pod asks for that it may get as devices, by resource: of this nobody says that it does not fit."""
         if not self.offered and "deviceclasses" not in self.closed:
             return
+        found = self._doubts(request)
+        yield from islice(found, _MOST_DOUBTS)
+        if (more := next(found, None)) is not None:
+            # What is not looked at may be offered: the doubt remains, whatever nodes have.
+            yield more._replace(alone=False)
+
+    def _doubts(self, request: Mapping[str, int]) -> Iterator[Doubt]:
         for resource in sorted(request):
             if resource in self.offered:
                 why = f"DeviceClass {self.offered[resource]} offers {resource}, which muster can't honour yet"

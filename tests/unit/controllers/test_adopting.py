@@ -124,6 +124,27 @@ async def test_a_pod_that_can_not_be_marked_keeps_nothing_from_its_end():
 
 
 @played
+async def test_a_pod_that_is_refused_again_and_again_keeps_nothing_from_its_end():
+    """A policy may fail on what its owner wrote into it, and say 403. Others show that the right is there."""
+    server = Server()
+    server.play(nodes(1, gpus=8) | QUEUES | runs("g", 2, queue="q"))
+    server.fail("patch", "g-0", times=FOR_EVER, says=refusal(403, "Forbidden"))
+    async with leading(server) as lease:
+        await until(lambda: lease.is_marked)
+    assert marks(server) == {"g-0": None, "g-1": f"q/{uid(server, 'g')}"}
+
+
+@played
+async def test_without_the_right_adoption_does_not_end():
+    server = Server()
+    server.play(nodes(1, gpus=8) | QUEUES | runs("g", 2, queue="q"))
+    slow = [server.fail("patch", f"g-{at}", times=FOR_EVER, says=refusal(403, "Forbidden")) for at in range(2)]
+    async with leading(server) as lease:
+        await until(lambda: all(one.met >= 10 for one in slow), within_s=600.0)
+        assert not lease.is_marked
+
+
+@played
 async def test_without_a_lease_what_runs_is_adopted_as_long_as_nothing_has_a_mark():
     server = Server()
     server.play(nodes(1, gpus=8) | QUEUES | runs("g", 2, queue="q"))

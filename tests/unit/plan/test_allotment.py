@@ -1,5 +1,6 @@
 """Steps are shared: half of a cycle at most for one gang, and what got too few comes first in the next cycle."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,9 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.plan.allotment import Allotment
-from muster.plan.cycle import schedule
+from muster.plan.allotment import Allotment, Owed
+from muster.plan.cycle import Policy, schedule
+from muster.plan.memory import Memory
 from muster.plan.outcome import Code, Verdict
+from muster.snapshot.arrays import Issue
 from muster.snapshot.build import Builder
 from oracle.engine import world_of
 
@@ -115,3 +118,19 @@ def test_an_easy_gang_beside_a_hard_one_is_placed_in_the_first_cycle():
     assert (hard.verdict, hard.reasons[0].code) == (Verdict.UNDECIDED, Code.SEARCH_BUDGET)
     assert hard.reasons[0].rests
     assert not hard.steps
+
+
+@pytest.mark.parametrize("change", ["held", "gone"])
+def test_nothing_is_set_aside_for_gangs_without_a_turn(change):
+    """Else a tenant could keep half of each cycle from everybody with gangs that are held in every second cycle."""
+    documents = list(yaml.safe_load_all(STARVED.read_text()))
+    snapshot = Builder(world_of(documents)).build(10**18)
+    hard = snapshot.gangs[0]
+    owed = {hard.key: Owed(hard.queue, 10**6, 0), ("default", "gone"): Owed("q", 10**6, 0)}
+    others = [gang for gang in snapshot.gangs if gang.key != hard.key]
+    gangs = [replace(hard, held=(Issue("Invalid", 0, ""),)), *others] if change == "held" else others
+    policy = Policy(steps_per_gang=400, steps_per_cycle=800)
+    with_debt, _ = schedule(replace(snapshot, gangs=tuple(gangs)), policy, Memory(owed=owed))
+    without, _ = schedule(replace(snapshot, gangs=tuple(gangs)), policy)
+    assert [one.steps for one in with_debt.outcomes] == [one.steps for one in without.outcomes]
+    assert any(one.steps for one in without.outcomes)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.snapshot.build import build
+from muster.snapshot import apart as module
+from muster.snapshot.build import Builder, build
 from muster.snapshot.world import World
 from oracle.engine import apply
 from small_cluster import gang, node, pod
@@ -55,3 +56,21 @@ def shapes(*carriers):
 def test_pods_that_are_forbidden_the_same_nodes_are_of_one_shape(carriers, masks):
     """A gang whose pods are all of their own shape is searched for seconds, in each cycle."""
     assert sorted(shapes(*carriers).values()) == masks
+
+
+def test_classes_of_pods_that_are_gone_are_forgotten(monkeypatch):
+    """They come and go with the pods, and each new term would be compared with all that ever were."""
+    monkeypatch.setattr(module, "_MOST_CLASSES", 30)
+    world = World()
+    builder = Builder(world)
+    for document in (node("n0", 8), gang(minMember=1), carrier("e", "t/zone", "n0", range(2000))):
+        apply(world, document)
+    for at in range(2000):
+        one = pod(f"p-{at}", metadata={"labels": {"index": str(at)}}, schedulerName="kai-scheduler")
+        one["metadata"]["annotations"] = {"pod-group-name": "g"}
+        apply(world, one)
+        builder.build(0)
+        apply(world, one, deleted=True)
+        if at % 10 == 0:
+            apply(world, carrier(f"e{at}", "t/zone", "n0", [3000 + at]))
+    assert len(builder._apart._groups) < 100

@@ -20,15 +20,14 @@ def clash(one, other):
     return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in one for b in other)
 
 
-def columns(waiting, running=(), rows=10):
+def columns(waiting, running=(), rows=10, whose=None):
     """The columns of these shapes, with running pods on nodes 0, 1, ..."""
-    shapes, pods = PortIndex(), PortIndex()
-    for shape, ports in enumerate(waiting):
-        shapes.add(shape, ports)
+    pods, whose = PortIndex(), whose or ["ns"] * len(waiting)
     for pod, ports in enumerate(running):
         pods.add(pod, ports)
     holders = {pod: Holder(pod, terminating=False) for pod in range(len(running))}
-    return columns_of(dict(enumerate(waiting)), shapes, pods, holders, rows)
+    namespaces = {shape: {namespace} for shape, namespace in enumerate(whose)}
+    return columns_of(dict(enumerate(waiting)), {}, pods, holders, rows, namespaces)
 
 
 @given(st.lists(PORTS, min_size=1, max_size=4), st.lists(PORTS, max_size=3))
@@ -75,3 +74,23 @@ def test_beyond_a_bound_the_shapes_with_the_most_ports_wait(monkeypatch, limit):
     found, too_many = columns([many, one], [(port,) for port in many])
     assert too_many == {0}
     assert [c.shapes for c in found] == [(1,)]
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_LOOKS", 2_000), ("MOST_AMOUNTS", 500)])
+def test_ports_of_one_namespace_cost_no_other_its_own(monkeypatch, limit, most):
+    """Many shapes with odd ports, and many IPs of one port: those of the rival wait, and nothing of the other."""
+    monkeypatch.setattr(module, limit, most)
+    odd = [(("", "TCP", 1000 + at),) for at in range(60)]
+    ips = [((f"10.0.0.{at}", "TCP", 80),) for at in range(60)] + [(("", "TCP", 80), ("", "UDP", at)) for at in range(60)]
+    mine = [(("", "TCP", 80), ("", "TCP", 9000))]
+    found, too_many = columns([*odd, *ips, *mine], whose=[*["rival"] * 180, "me"])
+    assert too_many
+    assert 180 not in too_many
+    assert any(180 in column.shapes for column in found)
+
+
+def test_what_is_too_much_for_one_keeps_no_other_from_its_place(monkeypatch):
+    monkeypatch.setattr(module, "MOST_LOOKS", 60)
+    many = tuple(("", "TCP", port) for port in range(100, 200))
+    _, too_many = columns([many, (("", "TCP", 80),), (("", "TCP", 81),)], whose=["a", "b", "a"])
+    assert too_many == {0}

@@ -141,3 +141,9 @@ def _apply(world, document):
     kind = kind_of(document)
     assert isinstance(kind, Kind)
     world.apply(read_object(document, kind, strict=False)[0])
+
+
+def test_of_several_global_defaults_the_lowest_counts():
+    """As in the API server, which can't keep two from being made at the same moment."""
+    classes = [class_of("low", 5, usual=True), class_of("high", 500, usual=True)]
+    assert gang_with(node("n", 8), *classes, group(minMember=1), pod("p0")).priority == 5

@@ -198,10 +198,9 @@ def test_what_is_not_supported_is_named(spec, metadata, expected):
 )
 def test_host_ports(one, other, clash):
     mine, theirs = (host_ports_of(pod({"containers": [{"ports": [port]}]}).spec) for port in (one, other))
-    shapes, pods = PortIndex(), PortIndex()
-    shapes.add(0, mine)
+    pods = PortIndex()
     pods.add("p", theirs)
-    columns, _ = columns_of({0: tuple(mine)}, shapes, pods, {"p": Holder(0, terminating=False)}, 1)
+    columns, _ = columns_of({0: tuple(mine)}, {}, pods, {"p": Holder(0, terminating=False)}, 1, {0: {"ns"}})
     assert any(column.holders for column in columns) == clash
 
 

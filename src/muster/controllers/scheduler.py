@@ -46,7 +46,7 @@ from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
-from muster.snapshot.quarantine import GANG, Quarantined, Thing, said_of
+from muster.snapshot.quarantine import GANG, POD, Quarantined, Thing, said_of
 from muster.snapshot.queues import Costs
 from muster.snapshot.referred import REFERRED
 from muster.snapshot.requests import RESIZE_PENDING, is_resize_infeasible, is_resized
@@ -519,6 +519,7 @@ def _suspects(found: Any) -> Iterator[Thing]:
         gang = found.metadata.annotations.get(POD_GROUP_ANNOTATION, "")
         if gang:
             yield Thing(GANG, namespace, gang)
+        yield Thing(POD, namespace, name)
     elif isinstance(found, _NAMESPACED):
         yield Thing(type(found).__name__, namespace, name)
     else:

@@ -6,8 +6,19 @@ Most defects are met where one object is looked at, and that object is known at 
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import TypeVar
 
-from muster.snapshot.quarantine import BUDGET, GANG, NODE, QUEUE, TOPOLOGY, Quarantined, Thing, said_of
-from muster.snapshot.world import World
+from muster.snapshot.quarantine import (
+    BUDGET,
+    GANG,
+    NODE,
+    POD,
+    QUEUE,
+    REQUEST,
+    TOPOLOGY,
+    Quarantined,
+    Thing,
+    said_of,
+)
+from muster.snapshot.world import Key, PodFacts, World
 
 # The most trials for one failure. When they are spent, what is still suspect is left out together.
 MOST_TRIALS = 64
@@ -61,7 +72,10 @@ class Search:
         self._world, self._works, self._left = world, works, most
         self._entry = Quarantined(why, searched=True)
         self._known = dict(world.quarantine)
-        self._first = first
+        pods = world.pods_beside_gangs
+        self._first = [thing for thing in first if thing.kind != POD or (thing.namespace, thing.name) in pods]
+        # The pods that are hidden at the moment, and what is known of them.
+        self._hidden: dict[Key, PodFacts] = {}
         self.found: set[Thing] = set()
 
     def steps(self) -> Generator[None, None, None]:
@@ -89,6 +103,8 @@ class Search:
         gangs = [Thing(GANG, *key) for key in sorted(world.groups)]
         found = [
             gangs,
+            [Thing(POD, *key) for key in sorted(world.pods_beside_gangs)],
+            [Thing(REQUEST, *key) for key in sorted(world.requests)],
             [Thing(QUEUE, "", name) for name in sorted(world.queues)],
             [Thing(BUDGET, *key) for key in sorted(world.budgets)],
             [Thing(TOPOLOGY, "", name) for name in sorted(world.topologies)],
@@ -100,11 +116,19 @@ class Search:
         """Whether it works without these, and without what was found so far."""
         self._left -= 1
         self._world.quarantine = self._known | dict.fromkeys((*self.found, *more), self._entry)
+        self._hide({(thing.namespace, thing.name) for thing in (*self.found, *more) if thing.kind == POD})
         self._world.queue_changes += 1
         self._world.look_again()
         works = self._works(self._world)
         yield
         return works
+
+    def _hide(self, pods: set[Key]) -> None:
+        """Nothing is used of these pods, and of no others."""
+        for key in self._hidden.keys() - pods:
+            self._world.show_pod(key, self._hidden.pop(key))
+        for key in sorted(pods - self._hidden.keys()):
+            self._hidden[key] = self._world.hide_pod(key, self._entry.why)
 
     def _isolate(self, things: Sequence[Thing]) -> Generator[None, None, None]:
         """Of things without which it works, those that it fails on; each halving is one or two trials."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from muster.api.evictionrequest import FINAL, GRANTED, MAX_VICTIMS, RESERVED_S, EvictionRequest, Leaver
 from muster.api.tree import NONE
 from muster.snapshot.arrays import Clearance, Gang, Key
+from muster.snapshot.quarantine import REQUEST, Thing
 from muster.snapshot.times import since_epoch_ns
 from muster.snapshot.world import State, World, key_of
 
@@ -31,7 +32,11 @@ def clearances_of(world: World, gangs: Sequence[Gang], number_of: Number) -> tup
     """The open requests: granted ones first, then the oldest, and at most as many as one cycle considers."""
     if not world.requests:
         return ()
-    still_open = [one for one in world.requests.values() if one.status.phase not in FINAL]
+    still_open = [
+        one
+        for key, one in world.requests.items()
+        if one.status.phase not in FINAL and Thing(REQUEST, *key) not in world.quarantine
+    ]
     still_open.sort(key=_order)
     return tuple(_clearance(one, world, gangs, number_of) for one in still_open[:MOST_OPEN])
 

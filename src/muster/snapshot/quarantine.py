@@ -9,7 +9,7 @@ from typing import NamedTuple
 from muster.errors import DEFECT
 
 GANG, POD, NODE, TOPOLOGY = "PodGroup", "Pod", "Node", "Topology"
-QUEUE, BUDGET, PRIORITY = "Queue", "PodDisruptionBudget", "PriorityClass"
+QUEUE, BUDGET, REQUEST = "Queue", "PodDisruptionBudget", "EvictionRequest"
 _LONGEST = 120
 
 

@@ -240,7 +240,27 @@ class World:
     def leave_out(self, thing: Thing, entry: Quarantined) -> None:
         """An object that was found to be one on which muster stumbles."""
         self.quarantine[thing] = entry
+        if thing.kind == POD and (thing.namespace, thing.name) in self.pods:
+            self.hide_pod((thing.namespace, thing.name), entry.why)
         self._touch(thing)
+
+    def hide_pod(self, key: Key, why: str) -> PodFacts:
+        """Uses nothing of a pod but where it is and what it asks for; gives what was known of it.
+
+        Its terms bind no other: what can't be planned with can't be honoured.
+        """
+        before = self.pods[key]
+        self._swap(key, self._unknown(before.pod, why)._replace(terms=()))
+        return before
+
+    def show_pod(self, key: Key, facts: PodFacts) -> None:
+        """A hidden pod is known as before."""
+        self._swap(key, facts)
+
+    @property
+    def pods_beside_gangs(self) -> set[Key]:
+        """The pods that are looked at one by one: for what they forbid, hold or are charged, whatever their gang."""
+        return {*self.carriers.pods, *self.promised, *self.strays, *self.ported}
 
     def take_back(self, thing: Thing) -> None:
         """It is tried again."""

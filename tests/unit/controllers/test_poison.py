@@ -10,6 +10,7 @@ import pytest
 from muster.controllers import scheduler as scheduling
 from muster.decisions import orders as ordering
 from muster.plan import books as booking
+from muster.snapshot import apart
 from muster.snapshot import build as building
 from muster.snapshot.selectors import NodeTable
 from muster.snapshot.templates import Templates
@@ -199,3 +200,43 @@ async def test_a_listener_that_stumbles_on_a_pod_stops_no_watch():
         server.play(gang("g", 2))
         await until(told(server, "g"), 30)
         assert process.is_up
+
+
+def carrier(name):
+    """A pod of another scheduler that runs, and keeps others from its node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "nobody"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"pods": [{"name": name, "on": "n-0", "gpus": 0, "spec": {"affinity": affinity}}]}
+
+
+@pytest.mark.parametrize("known_before", [True, False], ids=["known before", "new"])
+@played
+async def test_pods_of_no_gang_on_which_muster_stumbles_are_left_out(monkeypatch, known_before):
+    """They are looked at for what they forbid others, all in one step: trials find which of them it was."""
+    fault, carry = Fault(), apart.Apart._carry
+
+    def stumbling(self, pods, *rest):
+        fault.strikes(any(is_bad(name) for _, name in pods))
+        return carry(self, pods, *rest)
+
+    monkeypatch.setattr(apart.Apart, "_carry", stumbling)
+    fault.on = not known_before
+    server = Server()
+    server.play(nodes(4))
+    for name in ("bad1", "fine", "bad2"):
+        server.play(carrier(name))
+    async with running(server) as process:
+        await asyncio.sleep(2)
+        fault.on = True
+        server.play(carrier("fine2"))
+        server.play(gang("g", 2))
+        await until(told(server, "g"), 30)
+        await asyncio.sleep(600)
+        server.play(gang("h", 2))
+        await until(told(server, "h"), 30)
+        assert process.is_up
+        assert sorted(thing.name for thing in process.scheduler.world.quarantine) == ["bad1", "bad2"]
+        fault.on = False
+        await asyncio.sleep(320)
+        assert not process.scheduler.world.quarantine
+        assert len(process.scheduler.world.carriers.pods) == 4

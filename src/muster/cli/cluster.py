@@ -263,16 +263,26 @@ def _group(
     lookup: NewLookup | None = None,
     interfaces: Sequence[ResourceInterface] = (),
 ) -> Grouping:
-    """Gives a gang to the pods of ours that have none (SPEC §9)."""
-    alone = {
-        key
-        for key, facts in world.pods.items()
-        if facts.ours and facts.gang is None and facts.state not in (State.SUCCEEDED, State.FAILED)
-    }
+    """Gives a gang to the pods of ours that have none (SPEC §9). Those that have succeeded count in the gang of others,
+    and make none by themselves.
+    """
+    bare = {key: facts.state for key, facts in world.pods.items() if facts.ours and facts.gang is None}
+    done = {key for key, state in bare.items() if state is State.SUCCEEDED}
+    alone = {key for key, state in bare.items() if state not in (State.SUCCEEDED, State.FAILED)}
     if not alone:
         return NOTHING
-    lookups = lookup() if lookup else None
-    found = groupable(sources, judged, config, only=alone, lookup=lookups, interfaces=interfaces).group()
+
+    def grouped(pods: set[Key], given: Sequence[Source]) -> Grouping:
+        lookups = lookup() if lookup else None
+        return groupable(given, judged, config, only=pods, lookup=lookups, interfaces=interfaces).group()
+
+    found = grouped(alone, sources)
+    if done and found.groups:
+        there = {(one.namespace, one.pod_group) for one in found.pods}
+        unfinished = [source._replace(value=_unfinished(source.value)) for source in sources]
+        for assigned in grouped(done, unfinished).pods:
+            if (assigned.namespace, assigned.pod_group) in there:
+                world.apply(_member(world.pods[assigned[:2]].pod, assigned))
     for made in found.groups:
         if made.changed:
             world.apply(read_object(made.document, POD_GROUP, strict=False)[0])
@@ -293,17 +303,71 @@ def _renew(world: World, sources: Sequence[Source], judged: Sequence[Checked], c
     """
     old = {key for key, group in world.groups.items() if _is_of_before(group)}
     pods = {key for key, facts in world.pods.items() if facts.ours and facts.gang in old}
+    said = _unite(world, sources, judged, config)
     if not pods:
-        return []
+        return said
     found = groupable(sources, judged, config, only=pods).group()
     renewed = [made.document for made in found.groups if KEEP_ANNOTATION in made.document["metadata"]["annotations"]]
     for document in renewed:
         world.apply(read_object(document, POD_GROUP, strict=False)[0])
-    return [_renewed(len(renewed))] if renewed else []
+    return [*said, _renewed(len(renewed))] if renewed else said
 
 
 def _renewed(count: int) -> str:
     return f"{plural(count, 'PodGroup')} of an earlier version taken as the grouper writes it now: {KEEP_ANNOTATION}"
+
+
+def _unite(world: World, sources: Sequence[Source], judged: Sequence[Checked], config: Config) -> list[str]:
+    """Workloads of which a grouper of before made several PodGroups, and this one makes a single one that is kept
+    together: their pods are of that one. On a cluster pods that run stay in their PodGroup until the workload ends.
+    """
+    siblings: dict[tuple[str, str], set[Key]] = {}
+    for key, group in world.groups.items():
+        owners = group.metadata.owner_references
+        if is_grouped(group) and len(owners) == 1 and owners[0].uid and KEEP_ANNOTATION not in group.metadata.annotations:
+            siblings.setdefault((key[0], owners[0].uid), set()).add(key)
+    parted = {key: owner for owner, keys in siblings.items() if len(keys) > 1 for key in keys}
+    members = {key: facts.gang for key, facts in world.pods.items() if facts.ours and facts.gang in parted}
+    if not members:
+        return []
+    bare = [source._replace(value=_without_gang(source.value)) for source in sources]
+    found = groupable(bare, judged, config, only=members.keys()).group()
+    made = {name_of(one.document)[::-1]: one.document for one in found.groups}
+    united: dict[tuple[str, str], set[Key]] = {}
+    for one in found.pods:
+        united.setdefault(parted[members[one[:2]]], set()).add((one.namespace, one.pod_group))
+    whole = {next(iter(keys)) for keys in united.values() if len(keys) == 1} & {
+        key for key, document in made.items() if KEEP_ANNOTATION in document["metadata"]["annotations"]
+    }
+    old = {members[one[:2]] for one in found.pods if (one.namespace, one.pod_group) in whole}
+    for key in sorted(whole):
+        world.apply(read_object(made[key], POD_GROUP, strict=False)[0])
+    for one in found.pods:
+        if (one.namespace, one.pod_group) in whole:
+            world.apply(_member(world.pods[one[:2]].pod, one))
+    for key in sorted(old):
+        world.apply(world.groups[key], deleted=True)
+    said = f"{plural(len(old), 'PodGroup')} of an earlier grouper taken as {len(whole):,}, as the grouper makes it now"
+    return [said] if whole else []
+
+
+def _unfinished(document: Any) -> Any:
+    """A pod as it was when it came; all else as it is."""
+    if not isinstance(document, dict) or document.get("kind") != "Pod":
+        return document
+    return {key: value for key, value in document.items() if key != "status"}
+
+
+def _without_gang(document: Any) -> Any:
+    """A pod as it was before it was grouped; all else as it is."""
+    if not isinstance(document, dict) or document.get("kind") != "Pod":
+        return document
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(annotations, dict) or POD_GROUP_ANNOTATION not in annotations:
+        return document
+    left = {key: value for key, value in annotations.items() if key != POD_GROUP_ANNOTATION}
+    return {**document, "metadata": {**metadata, "annotations": left}}
 
 
 def _is_of_before(group: PodGroup) -> bool:

@@ -168,12 +168,12 @@ def path_of(reason: Reason, snapshot: Snapshot) -> str:
 
 
 def _kept_away(about: _About) -> str:
-    """Which nodes the anti-affinity of other pods forbids, and whose it is."""
+    """How many nodes the anti-affinity of other pods forbids, and whose it is, of one of them."""
     snapshot, dimension = about.snapshot, about.reason.dimension
     shapes = {batch.shape for batch in about.gang.waiting} if dimension is None else {dimension.shape}
     found = [(int(one.staying.sum()), one.by) for shape in shapes if (one := snapshot.repelled.get(shape)) is not None]
     nodes, by = max(found, default=(0, ""))
-    return f"the anti-affinity of {by} forbids {nodes:,} of {len(snapshot.nodes):,} nodes" if nodes else ""
+    return f"anti-affinity of other pods ({by}) forbids {nodes:,} of {len(snapshot.nodes):,} nodes" if nodes else ""
 
 
 def _no_node(about: _About) -> tuple[str, str]:

@@ -561,6 +561,9 @@ class _Cycle:
         gone = {(one.leaf, one.pod) for one in evictions}
         if tried is None or (gone and not any(self._books.states[number].progress.used)):
             tried = outcome_of_untried(without(snapshot.gangs[number], gone), snapshot)
+            if Action.ALLOCATE in self._policy.actions:
+                # What is left of it could be tried again; it waits because it was evicted.
+                tried = replace(tried, reasons=tuple(one for one in tried.reasons if one.code != Code.NOT_TRIED))
         elif gone:
             # Something of it was placed in this cycle, and something else goes.
             left = self._books.states[number].progress.copy()

@@ -19,7 +19,7 @@ from muster.snapshot.arrays import Batch, Counts, Doubt, Gang, Hold, Issue, Kept
 from muster.snapshot.guards import Guards
 from muster.snapshot.kept import keeping_of
 from muster.snapshot.priorities import Ranks
-from muster.snapshot.queues import Standing
+from muster.snapshot.queues import QUEUE_NOT_FOUND, Standing
 from muster.snapshot.referred import Referred
 from muster.snapshot.requests import Request
 from muster.snapshot.times import since_epoch_ns
@@ -112,7 +112,7 @@ def gang_of(
     if wrong and not held:
         held.append(Issue(INVALID, 0, wrong))
     oldest_first = list(_admitted(sorted(members, key=_age), group.metadata.uid, around, notes))
-    queue = _queue_of(group.spec.queue or around.default_queue, oldest_first, notes)
+    queue = _queue_of(group.spec.queue or around.default_queue, oldest_first, key[0], around.queues, notes)
     problem = around.queues.problem_of(queue, key[0])
     if problem is not None:
         held.append(Issue(problem.code, 0, problem.detail))
@@ -128,6 +128,10 @@ def gang_of(
         )
         pods.nominate(claimed)
     created_ns = since_epoch_ns(group.metadata.creation_timestamp)
+    recorded = _recorded(group, tree, known.better)
+    counts = {row: Counts(*counted) for row, counted in pods.counts.items()}
+    if tree.keeps:
+        counts = _with_those_that_are_done(counts, tree, recorded)
     return Gang(
         key=key,
         queue=queue,
@@ -140,11 +144,11 @@ def gang_of(
         placed=pods.placed(),
         aside=tuple(pods.aside),
         leaving=tuple(Leaver(leaf, shape, admitted or queue) for leaf, shape, admitted in pods.leaving),
-        counts={row: Counts(*counts) for row, counts in pods.counts.items()},
+        counts=counts,
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
         was_joined=_was_joined(group, tree, known.parted),
-        recorded=_recorded(group, tree, known.better),
+        recorded=recorded,
         started_ns=since_epoch_ns(group.status.start_time),
         pending_since_ns=_pending_since(group, created_ns),
         preemption_delay_ns=max(0, _duration_ns(group.spec.preemption_delay, 0)),
@@ -177,16 +181,22 @@ def _admitted(members: Iterable[PodFacts], uid: str, around: Surroundings, notes
             notes.append(Issue(NOT_ADMITTED, 0, queue, facts.pod.metadata.name))
 
 
-def _queue_of(wanted: str, admitted: Iterable[PodFacts], notes: list[Issue]) -> str:
+def _queue_of(
+    wanted: str, admitted: Iterable[PodFacts], namespace: str, queues: Standing, notes: list[Issue]
+) -> str:
     """The queue that admitted the gang, as long as anything of it is placed; else the one that it names.
 
-    Pods that were admitted to another queue anew are all charged there, however many of their marks are written yet.
+    When the queue that admitted it was deleted, it moves to the one that it names, if that takes its namespace.
     """
     found = Counter(facts.mark.queue for facts in admitted if facts.mark is not None and facts.state is State.PLACED)
     if wanted in found or not found:
         return wanted
+    queue = min(found, key=lambda queue: (-found[queue], queue))
+    is_gone = (problem := queues.problem_of(queue, namespace)) is not None and problem.code == QUEUE_NOT_FOUND
+    if is_gone and queues.problem_of(wanted, namespace) is None:
+        return wanted
     notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
-    return min(found, key=lambda queue: (-found[queue], queue))
+    return queue
 
 
 def unknown_gang(key: Key, queue: str, aside: Iterable[int], leaving: Iterable[int], why: str) -> Gang:
@@ -263,6 +273,22 @@ def _recorded(group: PodGroup, tree: Tree, better: Mapping[str, Recorded]) -> tu
     }
     named |= better
     return tuple(named.get(node.name) for node in tree.nodes)
+
+
+def _with_those_that_are_done(
+    counts: dict[int, Counts], tree: Tree, recorded: tuple[Recorded | None, ...]
+) -> dict[int, Counts]:
+    """Where parts start in an order, a part that succeeded has done it for those that came after, also when its pods
+    have been deleted since. When it has pods again, only these count.
+    """
+    found = dict(counts)
+    for leaf in tree.leaves if recorded else ():
+        one, row = recorded[leaf], tree.nodes[leaf].parent
+        while row != NONE and not tree.nodes[row].keep:
+            row = tree.nodes[row].parent
+        if one is not None and one.succeeded and row != NONE and leaf not in found:
+            found[leaf] = Counts(succeeded=one.succeeded, total=one.succeeded)
+    return found
 
 
 def _pending_since(group: PodGroup, created_ns: int) -> int:

@@ -196,13 +196,15 @@ def test_a_pod_of_others_with_a_mark_is_charged():
     assert allocated(planned(documents), "q") == 4
 
 
-def test_what_nothing_may_evict_counts_against_the_quota():
-    """Pods of a gang that is gone stay until they end: no others of the queue may be non-preemptible beside them."""
+def test_pods_of_no_gang_count_against_no_quota():
+    """They may be evicted: what is deleted must not keep others from what their queue has for them."""
     documents = cluster()
     _without_group(documents)
     of(documents, "Queue", "q")[0]["spec"]["resources"]["gpu"]["limit"] = -1
     of(documents, "PodGroup", "h")[0]["spec"]["preemptibility"] = "non-preemptible"
-    assert not outcome(planned(documents), "h").satisfied
+    plan = planned(documents)
+    assert outcome(plan, "h").satisfied
+    assert not plan.evictions
 
 
 @pytest.mark.parametrize("mark", ["q/", "/uid-g", "q", "", "q/" + "u" * 65], ids=repr)

@@ -248,6 +248,14 @@ class PodGroupStatus(Model, frozen=True, kw_only=True):
     reason: Annotated[str, note("Why the gang waits, in one word.", maxLength=1024)] = ""
     start_time: Annotated[Time | None, note("When the gang's minimum was placed.")] = None
     admitted_queue: Annotated[str, note("The queue that is charged for the pods that are placed.", maxLength=253)] = ""
+    admitted_preemptibility: Annotated[
+        str,
+        note(
+            "What of the placed pods may be evicted, as it was admitted. A change of the spec that protects more counts "
+            "when the queue's quota has place for it.",
+            enum=["", PREEMPTIBLE, NON_PREEMPTIBLE, SEMI_PREEMPTIBLE],
+        ),
+    ] = ""
     kept: Annotated[list[KeptRoom], note("Room for pods that were moved.", maxItems=MAX_KEPT)] = []
     sub_groups: Annotated[
         list[SubGroupStatus], note("One entry per node of the tree, the root first.", maxItems=MAX_SUBGROUPS + 1)

@@ -392,6 +392,7 @@ def _group(group: PodGroup) -> PodGroup:
     status = PodGroupStatus(
         start_time=group.status.start_time,
         admitted_queue=group.status.admitted_queue,
+        admitted_preemptibility=group.status.admitted_preemptibility,
         kept=group.status.kept,
         conditions=[
             structs.replace(one, message="", observed_generation=None)

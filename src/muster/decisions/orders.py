@@ -235,10 +235,11 @@ def _evictions(decisions: tuple[Bind | Nominate | Evict, ...], plan: Plan, world
     for one in decisions:
         if isinstance(one, Evict):
             facts = world.pods[one.namespace, one.pod]
-            assert facts.gang is not None
             uid = facts.pod.metadata.uid
             said = over.get((one.namespace, one.pod), "")
-            yield EvictOrder(facts.gang, (one.namespace, one.pod), uid, one.action, one.beneficiary, said)
+            # A pod of no gang at all is one by itself.
+            gang = facts.gang or (one.namespace, one.pod)
+            yield EvictOrder(gang, (one.namespace, one.pod), uid, one.action, one.beneficiary, said)
 
 
 def _told_anew(plan: Plan, moving: set[Key], told: MutableMapping[Key, Told]) -> list[int]:
@@ -249,6 +250,8 @@ def _told_anew(plan: Plan, moving: set[Key], told: MutableMapping[Key, Told]) ->
     found = []
     unsettled = {*plan.snapshot.waiting, *plan.snapshot.broken}
     for number, gang in enumerate(plan.snapshot.gangs):
+        if gang.loose:
+            continue
         before = told.get(gang.key)
         same = before is not None and before.gang is gang
         if gang.key in moving or (same and number not in unsettled):

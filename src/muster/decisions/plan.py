@@ -91,7 +91,9 @@ def document_of(plan: Plan, evictions: Iterable[Evict] = ()) -> dict[str, Any]:
         "nominations": [one._asdict() for one in decisions if isinstance(one, Nominate)],
         "evictions": [eviction(*one) for one in decisions if isinstance(one, Evict)],
         "podGroups": [
-            _group(gang, outcome, plan.snapshot) for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
+            _group(gang, outcome, plan.snapshot)
+            for gang, outcome in sorted(gangs, key=lambda pair: pair[0].key)
+            if not gang.loose
         ],
     }
     return {**document, "queues": queues.documents_of(plan)} if queues.are_told(plan) else document

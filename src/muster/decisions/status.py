@@ -54,10 +54,15 @@ def status_of(
         reason="" if outcome.satisfied else _foremost_code(outcome),
         start_time=_start_time(outcome, before, now),
         admitted_queue=_admitted_queue(gang, outcome, before),
+        admitted_preemptibility=gang.preemptibility if outcome.rows[0].placed else "",
     )
     if invalid:
         stays = structs.replace(
-            found, reason=INVALID, start_time=before.start_time, admitted_queue=before.admitted_queue
+            found,
+            reason=INVALID,
+            start_time=before.start_time,
+            admitted_queue=before.admitted_queue,
+            admitted_preemptibility=before.admitted_preemptibility,
         )
         return structs.replace(stays, ready="", pods_summary="", resources_status=ResourcesStatus())
     rows = _rows(gang, outcome, snapshot)

@@ -32,12 +32,12 @@ PRECEDENCE = (
     *(Code.EVICTED, Code.WAITING_FOR_PODS),
     *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
     *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
-    *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR, Code.STAYS_IN_QUEUE),
+    *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR, Code.STAYS_IN_QUEUE, Code.STAYS_PREEMPTIBLE),
 )
 _RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
 # These say something about single pods or a wish; alone they keep no gang from its minimum.
 _ABOUT_PODS = frozenset({Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD})
-_REMARKS = _ABOUT_PODS | {Code.PRIORITY_NOT_FOUND, Code.STAYS_IN_QUEUE}
+_REMARKS = _ABOUT_PODS | {Code.PRIORITY_NOT_FOUND, Code.STAYS_IN_QUEUE, Code.STAYS_PREEMPTIBLE}
 SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
 SHORT_OF_QUOTA = frozenset({Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA})
 
@@ -492,6 +492,11 @@ def _stays_in_queue(about: _About) -> list[str]:
     return [what, "", "it moves when none of its pods runs any more"]
 
 
+def _stays_preemptible(about: _About) -> list[str]:
+    what = f"{about.who} is {about.gang.preemptibility}, as it was admitted; the spec says {about.reason.detail}"
+    return [what, f"the quota of queue {about.queue} has no place for it", "it counts when the quota has place"]
+
+
 def _bad_pod(about: _About) -> list[str]:
     what = f"the pod {about.reason.pod} can't be read: {about.reason.detail}"
     return [_and_more(what, about.others), "it is not placed", "mend its requests"]
@@ -531,6 +536,7 @@ _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
     Code.SET_ASIDE: _set_aside,
     Code.NOT_ADMITTED: _not_admitted,
     Code.STAYS_IN_QUEUE: _stays_in_queue,
+    Code.STAYS_PREEMPTIBLE: _stays_preemptible,
     Code.BAD_POD: _bad_pod,
     Code.NOT_TRIED: _not_tried,
     Code.BIND_BACKOFF: _bind_backoff,

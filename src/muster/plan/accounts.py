@@ -84,7 +84,7 @@ class Accounts:
             row = row_of.get(stray.queue, NONE)
             held[row, stray.shape] += stray.pods
             if row != NONE:
-                # Nothing evicts them: they count against the quota of what stays.
+                # Nothing evicts pods of a gang that can't be built: they count against the quota of what stays.
                 self.charge(row, NOTHING, self.cost([(stray.shape, stray.pods)]))
         self._count_leaving()
         asked = Counter[tuple[int, int]]()

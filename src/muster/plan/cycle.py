@@ -34,6 +34,7 @@ from muster.plan.outcome import (
 )
 from muster.plan.progress import Progress, counts_of, whole_again
 from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
+from muster.plan.protecting import with_protection
 from muster.plan.reasons import doubtful, reason_of, reason_of_issue
 from muster.plan.stale import Clock, Lacking, lacking
 from muster.plan.tally import outcome_of_untried, rows_of, whole_rows
@@ -61,7 +62,7 @@ class Policy:
 
 def schedule(snapshot: Snapshot, policy: Policy | None = None, memory: Memory | None = None) -> tuple[Plan, Memory]:
     """The plan for a snapshot. The same snapshot always gives the same plan."""
-    cycle = _Cycle(with_joined(snapshot), policy or Policy(), memory or Memory())
+    cycle = _Cycle(with_joined(with_protection(snapshot)), policy or Policy(), memory or Memory())
     cycle.place()
     cycle.reap()
     return cycle.plan(), cycle.memory()

@@ -266,6 +266,10 @@ class Gang:
     notes: tuple[Issue, ...] = ()
     # Where its queue is written, in words.
     queue_field: str = "spec.queue"
+    # The preemptibility that its placed pods were admitted with; what protects more has to be admitted first.
+    admitted_as: str = NON_PREEMPTIBLE
+    # Pods that no gang counts: nothing is told to them, and each goes by itself.
+    loose: bool = False
     # What it asks for and may get in ways that are not planned with.
     doubts: tuple[Doubt, ...] = ()
     # Whether muster stumbles on it: then nothing of it is known but that its placed pods are `aside`.

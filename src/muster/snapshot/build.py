@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,16 @@ from muster.snapshot.asked import Asked
 from muster.snapshot.claims import Tie, Ties
 from muster.snapshot.clearances import clearances_of
 from muster.snapshot.domains import Domains, domains_of
-from muster.snapshot.gangs import SCHEDULER_ERROR, UNSUPPORTED, Checked, Known, Surroundings, gang_of, unknown_gang
+from muster.snapshot.gangs import (
+    SCHEDULER_ERROR,
+    UNSUPPORTED,
+    Checked,
+    Known,
+    Surroundings,
+    gang_of,
+    loose_gang,
+    unknown_gang,
+)
 from muster.snapshot.guards import Guards
 from muster.snapshot.ports import Column, Holder, Port, columns_of
 from muster.snapshot.priorities import Ranks, priority_of, values_of
@@ -126,6 +136,10 @@ class Builder:
         self._waiting: set[Key] = set()
         # Those that can't be built.
         self._failed: set[Key] = set()
+        # Pods with a node and without a place in the tree of their gang, each with the queue that is charged for it and
+        # the priority; and such pods, and those of no gang at all, as gangs by namespace, queue and priority.
+        self._aside: dict[Key, list[tuple[str, int, PodFacts]]] = {}
+        self._loose_gangs: dict[tuple[str, str, int], Gang] = {}
         self._keys: list[Key] | None = None
         self._apart.forget()
         # Where pods of a shape may go as far as nodes and their own rules go; and with what others forbid.
@@ -151,11 +165,12 @@ class Builder:
         self._guards.update(*self._budgets())
         self._look_at_promises(now_ns)
         changed |= self._others_rules()
-        self._rebuild_gangs(changed)
+        around = self._surroundings()
+        self._rebuild_gangs(changed, around)
         if begins:
             self._most_shapes = max(_MOST_SHAPES, 2 * len(self._shapes))
             self._most_weight = max(_MOST_WEIGHT, 2 * self._weight)
-        return self._arrays(now_ns)
+        return self._arrays(now_ns, around)
 
     def _look_at_nodes(self) -> None:
         world = self._world
@@ -201,9 +216,9 @@ class Builder:
         guarded = {key for key in world.pods if key[0] in spaces}
         return {key: one for key, one in world.budgets.items() if key not in out}, staying | guarded
 
-    def _rebuild_gangs(self, changed: set[Key]) -> None:
+    def _surroundings(self) -> Surroundings:
         world = self._world
-        around = Surroundings(
+        return Surroundings(
             self._row_of,
             lambda name: allocatable_of(world.nodes[name]),
             self._topologies_seen,
@@ -215,15 +230,27 @@ class Builder:
             self._guards,
             self._shape_number,
             self._plain_shape,
+            self._set_aside,
             self._checked,
             world.referred,
             world.asks_for_marks,
+            world.is_adopted,
         )
+
+    def _set_aside(self, gang: Key, queue: str, priority: int, pods: Collection[PodFacts]) -> None:
+        """Pods of a gang that have no place in its tree are charged to the queue of their mark, else to the gang's."""
+        self._aside.pop(gang, None)
+        if pods:
+            self._aside[gang] = [(facts.mark.queue if facts.mark else queue, priority, facts) for facts in pods]
+
+    def _rebuild_gangs(self, changed: set[Key], around: Surroundings) -> None:
+        world = self._world
         for key in sorted(changed):
             group, before = world.groups.get(key), self._gangs.get(key)
             if group is None:
                 self._checked.pop(key, None)
                 self._failed.discard(key)
+                self._aside.pop(key, None)
                 if before is not None:
                     del self._gangs[key]
                     self._keys = None
@@ -321,10 +348,37 @@ class Builder:
         queue = group.status.admitted_queue or group.spec.queue or self._default_queue
         return unknown_gang(key, queue, aside, leaving, why)
 
+    def _loose(self, around: Surroundings) -> list[Gang]:
+        """The pods of ours that no gang counts and a queue is charged for, by namespace, queue and priority; but not
+        those of gangs that can't be built, which stay as they are until they can be.
+        """
+        world, failed = self._world, self._pods_of_failed()
+        found: dict[tuple[str, str, int], list[PodFacts]] = {}
+        for key in sorted(world.strays - failed):
+            facts = world.pods[key]
+            if facts.ours and facts.mark is not None and facts.pod.spec.node_name in self._row_of:
+                found.setdefault((key[0], facts.mark.queue, around.ranks.default), []).append(facts)
+        for gang, pods in self._aside.items():
+            for queue, priority, facts in pods if gang not in self._failed else ():
+                found.setdefault((gang[0], queue, priority), []).append(facts)
+        before, self._loose_gangs = self._loose_gangs, {}
+        for key, pods in found.items():
+            placed = [facts for facts in pods if facts.state is State.PLACED]
+            leaving = [facts for facts in pods if facts.state is State.TERMINATING]
+            gang, known = loose_gang(*key, placed, leaving, around), before.get(key)
+            is_same = known is not None and (known.placed, known.leaving) == (gang.placed, gang.leaving)
+            self._loose_gangs[key] = known if known is not None and is_same else gang
+        return list(self._loose_gangs.values())
+
+    def _pods_of_failed(self) -> set[Key]:
+        return {pod for gang in self._failed for pod in self._world.members.get(gang, {})}
+
     def _strays(self, state: State) -> tuple[Stray, ...]:
-        """What queues are charged for beside gangs. Pods of a gang that can't be built are charged all the same."""
+        """What queues are charged for gangs that can't be built, which keep what they have; and for pods that are not
+        ours by now, to which nothing is done.
+        """
         world = self._world
-        keys = world.strays.union(*(world.members.get(gang, {}) for gang in self._failed))
+        keys = self._pods_of_failed() | {key for key in world.strays if not world.pods[key].ours}
         found = Counter[tuple[str, int]]()
         for facts in map(world.pods.__getitem__, sorted(keys)):
             if facts.mark is not None and facts.state is state and facts.pod.spec.node_name in self._row_of:
@@ -379,14 +433,17 @@ class Builder:
             return ()
         return tuple(self._world.referred.look(facts.pod.metadata.namespace or DEFAULT_NAMESPACE, facts.refers)[1])
 
-    def _arrays(self, now_ns: int) -> Snapshot:
+    def _arrays(self, now_ns: int, around: Surroundings) -> Snapshot:
         if self._keys is None:
             self._keys = sorted(self._gangs)
         waiting = self._look_at_waiting()
         gangs = tuple(map(self._gangs.__getitem__, self._keys))
+        if loose := self._loose(around):
+            gangs = tuple(sorted((*gangs, *loose), key=lambda gang: gang.key))
         promised = self._promised()
         repelled = self._repelled()
         strays, leaving_strays = self._strays(State.PLACED), self._strays(State.TERMINATING)
+        keys = [gang.key for gang in gangs] if loose else self._keys
         self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
         resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
@@ -432,14 +489,8 @@ class Builder:
             may_delete=self._world.may_delete,
             strays=strays,
             leaving_strays=leaving_strays,
-            clearances=clearances_of(self._world, gangs, self._number_of),
+            clearances=clearances_of(self._world, gangs, partial(_number_of, keys)),
         )
-
-    def _number_of(self, key: Key) -> int:
-        """A gang by its place in the snapshot; NONE when it is not there."""
-        keys = self._keys or []
-        at = bisect_left(keys, key)
-        return at if at < len(keys) and keys[at] == key else NONE
 
     def _capacity_now(self) -> tuple[int, ...]:
         """What ready nodes have, less what pods hold there that belong to no gang, per charge."""
@@ -567,6 +618,12 @@ class Builder:
                 more[RELEASING][row, number] += terminating
         pairs = zip((*tables, asks), more, strict=True)
         return [np.asfortranarray(np.concatenate(pair, axis=1)) for pair in pairs]
+
+
+def _number_of(keys: Sequence[Key], key: Key) -> int:
+    """A gang by its place in the snapshot; NONE when it is not there."""
+    at = bisect_left(keys, key)
+    return at if at < len(keys) and keys[at] == key else NONE
 
 
 def _stand_in(name: str) -> Node:

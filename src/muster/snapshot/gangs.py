@@ -8,7 +8,14 @@ from typing import NamedTuple
 from muster.api.cluster import QUEUE_LABEL, SUBGROUP_LABEL
 from muster.api.duration import parse_ns
 from muster.api.model import Condition
-from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, PodGroup, PodGroupSpec, is_grouped
+from muster.api.podgroup import (
+    NON_PREEMPTIBLE,
+    PREEMPTIBLE,
+    SEMI_PREEMPTIBLE,
+    PodGroup,
+    PodGroupSpec,
+    is_grouped,
+)
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
@@ -37,6 +44,8 @@ WAITING_FOR_ROOM = "WaitingForRoom"
 # How the message goes on after the name when the room is not the gang's: other schedulers have nominated it.
 WAITS_FOR_PROMISED = "waits for room that is nominated for pods of other schedulers"
 NOT_ADMITTED, STAYS_IN_QUEUE = "NotAdmitted", "StaysInQueue"
+# What protects more stands later.
+_PROTECTION = (PREEMPTIBLE, SEMI_PREEMPTIBLE, NON_PREEMPTIBLE)
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
 
@@ -83,12 +92,16 @@ class Surroundings:
     shape_number: Callable[[PodFacts, int], int]
     # The shape of pods that ask for so much, and for nothing else.
     plain_shape: Callable[[Request], int]
+    # Is told of the pods of a gang that have a node and no place in its tree, of the queue that is charged, and of the
+    # priority.
+    set_aside: Callable[[Key, str, int, Collection[PodFacts]], None]
     # What was checked before.
     checked: dict[Key, Checked]
     # What pods refer to.
     referred: Referred
-    # Whether a bound pod without an admission mark is of no gang.
+    # Whether a bound pod without an admission mark is of no gang, and whether a pod got its mark without being asked for.
     asks_for_marks: bool = False
+    is_adopted: Callable[[PodFacts], bool] = lambda _: False
 
 
 # A workload names its queue by one of these.
@@ -121,6 +134,7 @@ def gang_of(
     pods = _Pods(key[0], tree, around, priority, held, notes)
     for facts in oldest_first:
         pods.add(facts)
+    around.set_aside(key, queue, priority, pods.aside)
     kept: tuple[Kept, ...] = ()
     if group.status.kept:
         claimed, kept = keeping_of(
@@ -132,17 +146,18 @@ def gang_of(
     counts = {row: Counts(*counted) for row, counted in pods.counts.items()}
     if tree.keeps:
         counts = _with_those_that_are_done(counts, tree, recorded)
+    preemptibility = group.spec.preemptibility or (NON_PREEMPTIBLE if priority >= _FIRM else PREEMPTIBLE)
     return Gang(
         key=key,
         queue=queue,
         priority=priority,
-        preemptibility=group.spec.preemptibility or (NON_PREEMPTIBLE if priority >= _FIRM else PREEMPTIBLE),
+        preemptibility=preemptibility,
+        admitted_as=_admitted_as(group, oldest_first, preemptibility, around),
         created_ns=created_ns,
         tree=tree,
         holds=holds,
         waiting=pods.batches(),
         placed=pods.placed(),
-        aside=tuple(pods.aside),
         leaving=tuple(Leaver(leaf, shape, admitted or queue) for leaf, shape, admitted in pods.leaving),
         counts=counts,
         nominated_since_ns=_nominated_since(group),
@@ -197,6 +212,57 @@ def _queue_of(
         return wanted
     notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
     return queue
+
+
+def _admitted_as(group: PodGroup, pods: Iterable[PodFacts], stated: str, around: Surroundings) -> str:
+    """The preemptibility that placed pods were admitted with: the status tells. What it can't tell, because the pods
+    were bound before it could or a moment ago, is believed where marks are not asked for or were only just given; else
+    nothing is protected yet.
+    """
+    recorded = group.status.admitted_preemptibility
+    if recorded in _PROTECTION:
+        return recorded
+    placed = [facts for facts in pods if facts.state is State.PLACED]
+    if not placed or not around.asks_for_marks or any(around.is_adopted(facts) for facts in placed):
+        return stated
+    return PREEMPTIBLE
+
+
+def loose_gang(
+    namespace: str,
+    queue: str,
+    priority: int,
+    pods: Iterable[PodFacts],
+    terminating: Iterable[PodFacts],
+    around: Surroundings,
+) -> Gang:
+    """Pods of a namespace that hold room, are charged to a queue, and are counted by no gang: the PodGroup that they
+    were bound for is gone or another one by now, or has no place for them any more.
+
+    Nothing needs them together and nothing protects them: else whoever deletes a PodGroup would keep what its queue owes
+    others. They are like pods beyond the minimum of a gang that needs none.
+    """
+    guarded = namespace in around.guards
+    found = []
+    for age, facts in enumerate(sorted(pods, key=_age)):
+        metadata = facts.pod.metadata
+        guards = around.guards.of(namespace, metadata.labels) if guarded else ()
+        guards += around.guards.staying((namespace, metadata.name))
+        node = around.node_row[facts.pod.spec.node_name]
+        found.append((metadata.name, node, around.plain_shape(facts.request), False, guards, age))
+    tree = Tree((TreeNode("", NONE, (), 0, 0, None, "spec"),), ())
+    return Gang(
+        (namespace, f"(no gang, queue {queue}, priority {priority})"),
+        queue,
+        priority,
+        PREEMPTIBLE,
+        0,
+        tree,
+        placed={0: Placed(*zip(*found, strict=True))} if found else {},
+        counts={0: Counts(total=len(found))},
+        leaving=tuple(Leaver(NONE, around.plain_shape(facts.request), queue) for facts in terminating),
+        loose=True,
+    )
 
 
 def unknown_gang(key: Key, queue: str, aside: Iterable[int], leaving: Iterable[int], why: str) -> Gang:
@@ -368,8 +434,8 @@ class _Pods:
         self._placed: dict[int, list[tuple[str, int, int, bool, tuple[int, ...], int]]] = {}
         # The last pod in their order.
         self._seen = -1
-        # The shapes of those that are set aside and have a node.
-        self.aside: list[int] = []
+        # Those that are set aside and have a node.
+        self.aside: list[PodFacts] = []
         # Terminating pods that hold room, by leaf, shape and the queue of their mark.
         self.leaving: list[tuple[int, int, str]] = []
         # What waiting pods may get in ways that are not planned with, by resource.
@@ -388,7 +454,7 @@ class _Pods:
         if leaf == NONE:
             self._notes.append(Issue(SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
             if facts.state is State.PLACED and facts.pod.spec.node_name in around.node_row:
-                self.aside.append(around.shape_number(facts, self._priority))
+                self.aside.append(facts)
             return
         counts = self.counts.setdefault(leaf, [0, 0, 0, 0, 0])
         counts[3] += facts.state is not State.FAILED

@@ -45,7 +45,8 @@ class Ranks:
         return values_of(self._classes)
 
     @once
-    def _default(self) -> int:
+    def default(self) -> int:
+        """The priority of what names no class."""
         return default_of(self._classes)
 
     def of(
@@ -63,11 +64,11 @@ class Ranks:
         stated = self._values.get(name)
         if name and stated is None:
             notes.append(Issue(PRIORITY_NOT_FOUND, 0, name))
-        priority = self._default if stated is None else stated
+        priority = self.default if stated is None else stated
         most = self._queues.max_priority_of(queue)
         if priority > HIGHEST_OF_USERS and (issue := self._refusal(namespace, name, pods)) is not None:
             held.append(issue)
-            priority = self._default
+            priority = self.default
         elif most is not None and priority > most:
             held.append(Issue(PRIORITY_NOT_ALLOWED, 0, name, asked=priority, most=most))
         return priority if most is None else min(priority, most)

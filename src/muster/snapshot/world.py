@@ -415,6 +415,10 @@ class World:
         if not self.asks_for_marks and any(facts.mark is not None for facts in self.pods.values()):
             self.ask_for_marks()
 
+    def is_adopted(self, facts: PodFacts) -> bool:
+        """Whether a pod was bound before there were marks, and got its mark from this process."""
+        return (key_of(facts.pod.metadata), facts.pod.metadata.uid) in self._adopted
+
     def is_counted(self, facts: PodFacts) -> bool:
         """Whether a pod is one of a gang that is there."""
         group = self.groups.get(facts.gang) if facts.gang is not None else None

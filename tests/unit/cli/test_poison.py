@@ -58,9 +58,9 @@ def broken(monkeypatch, place):
         case "anywhere":
             arrays = Builder._arrays
 
-            def fails(builder, now_ns):
+            def fails(builder, now_ns, around):
                 gang = builder._gangs.get(("default", "bad"))
-                return boom() if gang is not None and not gang.unknown else arrays(builder, now_ns)
+                return boom() if gang is not None and not gang.unknown else arrays(builder, now_ns, around)
 
             monkeypatch.setattr(Builder, "_arrays", fails)
 
@@ -79,7 +79,7 @@ def test_others_are_planned(muster, monkeypatch, files, place):
 
 
 def test_a_defect_that_is_no_objects_fault_is_told_as_one(muster, monkeypatch, files):
-    def fails(builder, now_ns):
+    def fails(builder, now_ns, around):
         raise ZeroDivisionError("a fault that was put in")
 
     monkeypatch.setattr(Builder, "_arrays", fails)

@@ -286,7 +286,7 @@ def test_a_gang_that_came_anew_between_two_cycles_has_a_clock_of_its_own():
     scheduler.see(structs.replace(before, metadata=another, status=PodGroupStatus()))
     assert scheduler.world.recorded == {}
     assert scheduler.cycle(ns(46.5)).evictions == ()
-    outcome = scheduler.plan.outcomes[0]
+    _, outcome = scheduler.plan.of(("default", "g"))
     assert [row.stale_since_ns for row in outcome.rows] == [0, ns(46.5), 0]
 
 

@@ -75,18 +75,36 @@ async def test_what_budgets_allow_is_evicted():
     assert (server.count("evict"), server.count("delete")) == (2, 0)
 
 
-@pytest.mark.parametrize("verb", ["patch", "delete"])
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [("delete", refusal(403, "Forbidden")), ("patch", refusal(503, "ServiceUnavailable"))],
+    ids=["no right", "a server that is away"],
+)
 @played
-async def test_a_deletion_that_is_refused_leaves_the_pod_alone_for_a_while(verb):
+async def test_a_deletion_that_is_refused_leaves_the_pod_alone_for_a_while(verb, says):
     """As an eviction does: nothing is repeated without end, and others are taken instead."""
     server = Server()
     scene(server)
     server.fail("create", plural="selfsubjectaccessreviews", times=9, says=ALLOWED)
-    fault = server.fail(verb, "runs-3", plural="pods", times=10**6, says=refusal(403, "Forbidden"))
+    fault = server.fail(verb, "runs-3", plural="pods", times=10**6, says=says)
     async with running(server):
         await until(lambda: is_bound(server, "owed"))
     assert fault.met <= 3
     assert {ask.key[1] for ask in server.done if ask.verb == "delete"} <= {"runs-0", "runs-1", "runs-2"}
+
+
+@pytest.mark.parametrize("code", [403, 422])
+@played
+async def test_a_pod_that_can_not_be_marked_is_deleted_all_the_same(code):
+    """Its owner may have filled it up, so that no policy can read it: that protects nothing."""
+    server = Server()
+    scene(server)
+    server.fail("create", plural="selfsubjectaccessreviews", times=9, says=ALLOWED)
+    fault = server.fail("patch", "runs-3", plural="pods", times=10**6, says=refusal(code, "Invalid"))
+    async with running(server):
+        await until(lambda: is_bound(server, "owed"))
+    assert fault.met
+    assert ("default", "runs-3") in {ask.key for ask in server.done if ask.verb == "delete"}
 
 
 @played

@@ -164,7 +164,7 @@ def test_what_cant_be_read_in_full_forbids_and_proves_nothing(term, verdict):
         assert reason.code == "Unsupported"
         assert "whether a node is forbidden to it depends on the podAntiAffinity of default/theirs" in words
     else:
-        assert "the anti-affinity of default/theirs forbids 1 of 1 nodes" in words
+        assert "anti-affinity of other pods (default/theirs) forbids 1 of 1 nodes" in words
     builder._world.hide(Namespace, "")
     if "namespaceSelector" in term and verdict == "Held":
         assert said(builder.build(ns(0)))[0] == {"low": "Placed"}

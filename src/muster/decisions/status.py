@@ -140,7 +140,9 @@ def _phase(gang: Gang, outcome: Outcome, *, invalid: bool) -> str:
 def is_completed(gang: Gang, outcome: Outcome) -> bool:
     """Whether all its pods have succeeded, and they were enough."""
     succeeded = sum(counts.succeeded for counts in gang.counts.values())
-    return outcome.satisfied and bool(succeeded) and succeeded == outcome.rows[0].total
+    # Some of them may have been deleted since.
+    there = sum(min(counts.succeeded, counts.total) for counts in gang.counts.values())
+    return outcome.satisfied and bool(succeeded) and there == outcome.rows[0].total
 
 
 def _foremost_code(outcome: Outcome) -> str:

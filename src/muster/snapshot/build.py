@@ -61,8 +61,8 @@ _MOST_CHARGED = 2**45
 _PATIENT_NS = 5 * 60 * 10**9
 # Shapes that no pod has any more are forgotten when there are this many, and twice as many as were in use.
 _MOST_SHAPES = 20_000
-# The same for the amounts and ports that shapes have in all.
-_MOST_WEIGHT = 1_000_000
+# The same for the bytes that their keys have in all.
+_MOST_BYTES = 2**24
 _TOO_MANY_PORTS = "more host ports than can be counted beside those of other pods that wait"
 
 
@@ -118,13 +118,13 @@ class Builder:
         self._standing, self._standing_at = Standing({}), 0
         self._capacity: tuple[int, ...] = ()
         self._capacity_at = NONE
-        self._most_shapes, self._most_weight = _MOST_SHAPES, _MOST_WEIGHT
+        self._most_shapes, self._most_bytes = _MOST_SHAPES, _MOST_BYTES
         self._forget()
 
     def _forget(self) -> None:
         self._shapes: list[Shape] = []
-        # How many amounts and ports they have in all; and what nodes offer of it.
-        self._weight = 0
+        # How long their keys are in all; and what nodes offer of what they ask for.
+        self._bytes = 0
         self._asked = Asked(self._costs)
         self._rules: list[PodSpec] = []
         self._shape_of: dict[ShapeKey, int] = {}
@@ -152,7 +152,7 @@ class Builder:
         """The world as it is now."""
         world = self._world
         changed, nodes_changed = world.take_changes()
-        begins = nodes_changed or len(self._shapes) > self._most_shapes or self._weight > self._most_weight
+        begins = nodes_changed or len(self._shapes) > self._most_shapes or self._bytes > self._most_bytes
         if begins:
             self._forget()
             self._look_at_nodes()
@@ -169,7 +169,7 @@ class Builder:
         self._rebuild_gangs(changed, around)
         if begins:
             self._most_shapes = max(_MOST_SHAPES, 2 * len(self._shapes))
-            self._most_weight = max(_MOST_WEIGHT, 2 * self._weight)
+            self._most_bytes = max(_MOST_BYTES, 2 * self._bytes)
         return self._arrays(now_ns, around)
 
     def _look_at_nodes(self) -> None:
@@ -424,7 +424,7 @@ class Builder:
             return known
         number = self._shape_of[key] = len(self._shapes)
         self._shapes.append(shape)
-        self._weight += len(shape.request) + len(shape.ports)
+        self._bytes += len(key.own)
         return number
 
     def _ties_of(self, facts: PodFacts) -> tuple[Tie, ...]:

@@ -353,7 +353,7 @@ def _with_those_that_are_done(
         while row != NONE and not tree.nodes[row].keep:
             row = tree.nodes[row].parent
         if one is not None and one.succeeded and row != NONE and leaf not in found:
-            found[leaf] = Counts(succeeded=one.succeeded, total=one.succeeded)
+            found[leaf] = Counts(succeeded=one.succeeded)
     return found
 
 

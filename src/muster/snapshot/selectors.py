@@ -65,6 +65,8 @@ class NodeTable:
         self._nodes = nodes
         self._names = Column([node.metadata.name for node in nodes])
         self._columns: dict[str, Column] = {}
+        # One for all labels that no node has: pods may name many.
+        self._absent = Column([None] * len(nodes))
         self.ready: Mask = np.array([is_ready(node) for node in nodes], dtype=bool)
         self._taint_rows: dict[Taint, list[int]] = {}
         for row, node in enumerate(nodes):
@@ -81,6 +83,8 @@ class NodeTable:
 
     def column(self, label: str) -> Column:
         """The label over all nodes. An empty value is a value."""
+        if label not in self.labels:
+            return self._absent
         if label not in self._columns:
             self._columns[label] = Column([node.metadata.labels.get(label) for node in self._nodes])
         return self._columns[label]
@@ -89,6 +93,9 @@ class NodeTable:
         """The nodes that the pod's own rules and the nodes' taints allow, and that are ready."""
         mask = self.ready.copy()
         for label, value in spec.node_selector.items():
+            if label not in self.labels:
+                # Before thousands of labels are looked at that tenants made up.
+                return np.zeros(len(self), dtype=bool)
             mask &= self.column(label).among((value,))
         affinity = spec.affinity.node_affinity if spec.affinity else None
         if affinity is not None and affinity.required_during_scheduling_ignored_during_execution is not None:

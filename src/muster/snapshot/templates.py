@@ -13,7 +13,7 @@ from muster.snapshot.requests import PODS, Request, host_ports_of, request_of, u
 # What stands in a template for every claim: pods of one template have claims of different names.
 _A_CLAIM = Volume(persistent_volume_claim=ClaimSource())
 # Templates that nobody uses any more are forgotten when there are so many, or when they are so long in all.
-_MOST_TEMPLATES, _MOST_BYTES = 10_000, 2**26
+_MOST_TEMPLATES, _MOST_BYTES = 10_000, 2**24
 # The most host ports that a pod may ask for. Names of resources need no bound: what no node offers is no column.
 MOST_PORTS = 1_000
 

@@ -4,6 +4,7 @@ What a cycle did is counted with each plan, which costs next to nothing. How thi
 second, beside the cycles, and only when there was a new plan.
 """
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
@@ -24,6 +25,8 @@ from muster.telemetry import Metrics
 
 # So many gangs are looked at before others have their turn.
 _STEP = 250
+# How old a page may be.
+_FRESH_S = 0.25
 # From the base units of a snapshot to those of Prometheus: cores, bytes, devices.
 _PER_UNIT = {"cpu": 1_000, "memory": 1, "gpu": GPU_PARTS}
 
@@ -230,9 +233,17 @@ async def observe_loop(metrics: Metrics, clock: Clock, every_s: float = 0.5) -> 
 
 
 def metrics_handler(metrics: Metrics) -> Handler:
-    """Answers `/metrics` in the text format of Prometheus."""
+    """Answers `/metrics` in the text format of Prometheus; a page is made at most once in a while, whoever asks."""
+    body, made_s = b"", -math.inf
 
     async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        nonlocal body, made_s
+        now_s = asyncio.get_running_loop().time()
+        if now_s - made_s >= _FRESH_S:
+            body, made_s = generate_latest(metrics.registry), now_s
+        response = web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # Requests that are sent one after the other, before an answer is read, must not come before the next probe.
+        response.force_close()
+        return response
 
     return answer

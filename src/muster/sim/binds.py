@@ -463,7 +463,7 @@ class Binds:
             ends = {charge: books.bound(queue, charge, "quota", moment) for charge in rising}
             if not any(end is not None for end in ends.values()):
                 continue
-            firm = [*books.strays(queue, moment), *books.leaving_firm(queue, moment)]
+            firm = list(books.leaving_firm(queue, moment))
             for key in self._below(queue, moment):
                 other = books.group(key, moment)
                 if other is not None and other.tree is not None:

@@ -225,7 +225,7 @@ class Books:
     def present(self, group: Group, moment: float | None = None) -> list[int]:
         """Placed and succeeded pods per row of the tree."""
         assert group.tree is not None
-        counts = [0] * len(group.tree.nodes)
+        counts = self.done(group, moment)
         for pod in self.gang(group.key, moment).values():
             leaf = group.leaf_of(pod)
             if leaf != NONE and self.counts(pod, moment):
@@ -273,12 +273,12 @@ class Books:
                 yield pod
 
     def leaving_firm(self, queue: str, moment: float | None = None) -> Iterator[Member]:
-        """Those of them that count against its quota: strays, what is not preemptible, and what a core lacks."""
+        """Those of them that count against its quota: what is not preemptible, and what a core lacks. Strays do not:
+        they may be evicted.
+        """
         found: dict[Key, list[Member]] = {}
         for pod in self.leaving(queue, moment):
-            if pod.gang is None or not self.is_of(pod, moment):
-                yield pod
-            else:
+            if pod.gang is not None and self.is_of(pod, moment):
                 found.setdefault(pod.gang, []).append(pod)
         for gang, pods in found.items():
             group = self.group(gang, moment)
@@ -318,10 +318,26 @@ class Books:
     def succeeded(self, group: Group, moment: float | None = None) -> list[int]:
         """Succeeded pods per row of the tree."""
         assert group.tree is not None
-        counts = [0] * len(group.tree.nodes)
+        counts = self.done(group, moment)
         for pod in self.gang(group.key, moment).values():
             leaf = group.leaf_of(pod)
             counts[leaf] += leaf != NONE and pod.state == SUCCEEDED and self.is_of(pod, moment)
+        return counts
+
+    def done(self, group: Group, moment: float | None = None) -> list[int]:
+        """Pods per row of the tree that succeeded and were deleted since, where parts start in an order: a part that
+        has no pods any more has done what others waited for, as its status tells.
+        """
+        assert group.tree is not None
+        nodes, counts = group.tree.nodes, [0] * len(group.tree.nodes)
+        told = {one.get("name"): one for one in group.status.get("subGroups") or ()} if group.tree.keeps else {}
+        here = {group.leaf_of(pod) for pod in self.gang(group.key, moment).values()} if told else set[int]()
+        for leaf in group.tree.leaves if told else ():
+            row = nodes[leaf].parent
+            while row != NONE and not nodes[row].keep:
+                row = nodes[row].parent
+            if row != NONE and leaf not in here:
+                counts[leaf] = int((told.get(nodes[leaf].name, {}).get("pods") or {}).get("succeeded", 0))
         return counts
 
     def is_whole(self, group: Group, moment: float | None = None) -> bool:

@@ -183,6 +183,9 @@ class Evictions:
     ) -> tuple[str, str] | None:
         """Right both with the pods that are on their way and without those that may not come."""
         group = self._books.group(gang, moment)
+        loose = {uid for uid, pod in pods.items() if self._is_loose(pod, moment)}
+        if loose == pods.keys():
+            return self._for_nobody(decision, gang, moment, loose=True)
         if group is None or group.tree is None:
             return "§11.5", "and there is no such gang"
         members, first = self._books.gang(gang, moment), None
@@ -197,6 +200,13 @@ class Evictions:
                 return None
             first = first or found
         return first
+
+    def _is_loose(self, pod: Member, moment: float) -> bool:
+        """Whether no gang counts a pod that muster bound: it was bound for another one, or has no place in its own."""
+        group = self._books.group(pod.gang, moment) if pod.gang is not None else None
+        if pod.mark is None or not pod.node:
+            return False
+        return not self._books.is_of(pod, moment) or (group is not None and group.leaf_of(pod) == NONE)
 
     def _wrong_with(
         self, group: Group, decision: Decision, placed: dict[str, Member], pods: dict[str, Member], moment: float
@@ -266,6 +276,7 @@ class Evictions:
             for uid, pod in self._books.gang(group.key, moment).items()
             if group.leaf_of(pod) != NONE
             and (pod.state == PLACED or uid in flying)
+            and self._books.is_of(pod, moment)
             and is_there(self._books, flying.get(uid, pod).node, moment, late_s)
         }
 
@@ -327,17 +338,22 @@ class Evictions:
                 return f"and {tree.nodes[row].name} goes without what it has joined"
         return ""
 
-    def _for_nobody(self, decision: Decision, loser: Key, moment: float) -> tuple[str, str] | None:
-        """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone."""
+    def _for_nobody(
+        self, decision: Decision, loser: Key, moment: float, *, loose: bool = False
+    ) -> tuple[str, str] | None:
+        """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone.
+
+        Pods that are `loose` may go for the gang that they name, and what priority they have nobody can say.
+        """
         why = "no gang has room reserved"
         # Decisions that were reserved for at the same time look like one: each is judged when its own was sent.
         at_s = min((decision.sent[uid] for uid in decision.pods[loser]), default=decision.at_s)
         decision = decision._replace(at_s=max(at_s, decision.at_s))
         for gang, known in self._books.groups.items():
             # What it says may have become something else while room was reserved for it.
-            for group in known.between(decision.read_s, decision.at_s) if gang != loser else ():
+            for group in known.between(decision.read_s, decision.at_s) if gang != loser or loose else ():
                 wrong = self._unhelped(group, decision, moment) if group is not None else None
-                if wrong == "" and group is not None:
+                if wrong == "" and group is not None and not loose:
                     wrong = self._no_right(group, loser, decision)
                 if wrong == "":
                     return None

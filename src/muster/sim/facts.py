@@ -372,11 +372,12 @@ def domain_of(node: Node, labels: list[str]) -> tuple[str, ...] | None:
 
 
 def preemptibility_of(group: Group, priority: int) -> str:
-    """What may be evicted of a gang: as it says, else by the priority that counts."""
-    stated = group.spec.get("preemptibility")
-    if stated:
-        return str(stated)
-    return FIRM if priority >= _FIRM_FROM else PREEMPTIBLE
+    """What may be evicted of a gang: as it says, else by the priority that counts; of one that runs never less than it
+    was admitted with.
+    """
+    stated = str(group.spec.get("preemptibility") or (FIRM if priority >= _FIRM_FROM else PREEMPTIBLE))
+    admitted = str(group.status.get("admittedPreemptibility") or stated)
+    return min(stated, admitted, key=(PREEMPTIBLE, SEMI, FIRM).index)
 
 
 def priority_asked(name: str, classes: Mapping[str, Document]) -> int:
@@ -385,4 +386,4 @@ def priority_asked(name: str, classes: Mapping[str, Document]) -> int:
         return int(classes[name].get("value", 0))
     if name in BUILT_IN_PRIORITIES:
         return BUILT_IN_PRIORITIES[name]
-    return max((int(one.get("value", 0)) for one in classes.values() if one.get("globalDefault")), default=0)
+    return min((int(one.get("value", 0)) for one in classes.values() if one.get("globalDefault")), default=0)

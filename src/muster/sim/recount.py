@@ -37,7 +37,7 @@ def told_wrongly(group: Group, books: Books) -> Iterator[str]:
 def _counts(group: Group, books: Books) -> dict[str, list[int]]:
     """Pods of each leaf by what they do."""
     assert group.tree is not None
-    found = {column: [0] * len(group.tree.nodes) for column in (*_COLUMNS, "waiting")}
+    found = {column: [0] * len(group.tree.nodes) for column in (*_COLUMNS, "waiting", "deleted")}
     for pod in books.gang(group.key).values():
         leaf = group.leaf_of(pod)
         if leaf == NONE or not books.is_of(pod):
@@ -48,6 +48,9 @@ def _counts(group: Group, books: Books) -> dict[str, list[int]]:
         found["waiting"][leaf] += waits
         found["placed"][leaf] += pod.state == PLACED and books.node(pod.node) is not None
         found["succeeded"][leaf] += pod.state == SUCCEEDED
+    for leaf, done in enumerate(books.done(group)):
+        found["succeeded"][leaf] += done
+        found["deleted"][leaf] = done
     return found
 
 
@@ -78,7 +81,7 @@ def _summary(
             yield f"its {field} is {status.get(field)} and should be {wanted}"
     phase = status.get("phase")
     if met[0]:
-        done = every["succeeded"][0] and every["succeeded"][0] == every["total"][0]
+        done = every["succeeded"][0] and every["succeeded"][0] - every["deleted"][0] == every["total"][0]
         wanted = _COMPLETED if done else _SCHEDULED
         if phase != wanted:
             yield f"its minimum is placed and its phase is {phase}, not {wanted}"
@@ -241,7 +244,7 @@ def queues_told_wrongly(store: Store, books: Books) -> Iterator[tuple[str, str]]
         status = document.get("status") or {}
         here, firm = held.get(name, ([], []))
         strays = list(books.strays(name))
-        here, firm = [*here, *strays], [*firm, *strays]
+        here = [*here, *strays]
         for field, pods in (("allocated", here), ("allocatedNonPreemptible", firm)):
             wanted = charged(pods)
             for charge in CHARGES:

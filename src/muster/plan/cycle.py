@@ -17,7 +17,7 @@ from muster.plan.joining import with_joined
 from muster.plan.layout import BINPACK
 from muster.plan.ledger import Taking
 from muster.plan.lone import Lone
-from muster.plan.memory import Memory, Recall, Remembered, Waits
+from muster.plan.memory import Chosen, Memory, Recall, Remembered, Waits
 from muster.plan.order import Line, Turn, is_in_line, turns_of
 from muster.plan.outcome import (
     ACTIONS,
@@ -88,6 +88,7 @@ class _Cycle:
         self._lost: dict[int, Lacking] = {}
         self._said: dict[Key, Remembered] = {}
         self._idle: dict[Key, Waits] = {}
+        self._chosen: dict[Key, Chosen] = {}
         self._defects: dict[int, str] = {}
 
     def place(self) -> None:
@@ -410,7 +411,19 @@ class _Cycle:
         return found if found.takings is not None else None
 
     def _choices(self, progress: Progress, row: int) -> list[dict[int, int]]:
-        """Choices of children: the one that comes first by the spec, and those that ask for the least."""
+        """Choices of children: the one that comes first by the spec, and those that ask for the least.
+
+        They are found once for a gang that waits as it did: there may be very many of them.
+        """
+        gang = progress.gang
+        known = self._memory.chosen.get(gang.key)
+        if known is None or known.gang is not gang or known.row != row or any(progress.used):
+            known = Chosen(gang, row, self._choose(progress, row))
+        if not any(progress.used):
+            self._chosen[gang.key] = known
+        return known.choices
+
+    def _choose(self, progress: Progress, row: int) -> list[dict[int, int]]:
         waiting, asks = progress.gang.waiting, self._books.at_once.ledger.asks
         first, *others = self._books.at_once.wanted(progress, row, _MOST_CHOICES**2) or [{}]
         if not first:
@@ -603,5 +616,12 @@ class _Cycle:
         shrunk_ns = now_ns if self._books.placements else recall.shrunk_ns
         room = self._books.checker.room
         return Memory(
-            self._snapshot, room, self._said, self._idle, self._memory.settled, shrunk_ns, self._allotment.owed
+            self._snapshot,
+            room,
+            self._said,
+            self._idle,
+            self._memory.settled,
+            self._chosen,
+            shrunk_ns,
+            self._allotment.owed,
         )

@@ -37,6 +37,14 @@ class Waits(NamedTuple):
     asks: tuple[int, ...]
 
 
+class Chosen(NamedTuple):
+    """The choices of children of a tree node for which room is looked for in place of others, as pods per batch."""
+
+    gang: Gang
+    row: int
+    choices: list[dict[int, int]]
+
+
 @dataclass(frozen=True)
 class Memory:
     """No and unknown stand while the gang, and the room that it could use, stay as they are."""
@@ -47,6 +55,8 @@ class Memory:
     # Gangs that have their minimum, and why their surplus waits.
     surplus: dict[Key, Waits] = field(default_factory=dict)
     settled: Settled = field(default_factory=Settled)
+    # Which choices of children victims were looked for, per gang that is as it was.
+    chosen: dict[Key, Chosen] = field(default_factory=dict)
     # When there was last less room than before.
     shrunk_ns: int = 0
     # Gangs that got fewer steps than they asked for.

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.plan.allotment import Allotment, Owed
+from muster.plan.attempt import Engine
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
 from muster.plan.outcome import Code, Verdict
@@ -134,3 +135,15 @@ def test_nothing_is_set_aside_for_gangs_without_a_turn(change):
     without, _ = schedule(replace(snapshot, gangs=tuple(gangs)), policy)
     assert [one.steps for one in with_debt.outcomes] == [one.steps for one in without.outcomes]
     assert any(one.steps for one in without.outcomes)
+
+
+def test_a_gang_that_rests_costs_nothing(monkeypatch):
+    """Neither its search nor the question which of its children others could make room for is asked again."""
+    world = world_of(list(yaml.safe_load_all(STARVED.read_text())))
+    snapshot = Builder(world).build(10**18)
+    _, memory = schedule(snapshot)
+    asked = []
+    monkeypatch.setattr(Engine, "wanted", lambda *args: asked.append(args))
+    plan, memory = schedule(snapshot, None, memory)
+    assert [one.verdict for one in plan.outcomes].count(Verdict.UNDECIDED) == 1
+    assert not asked

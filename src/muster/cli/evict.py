@@ -13,7 +13,7 @@ from muster.cli.evicting import Came
 from muster.cli.installation import NAMESPACE
 from muster.cli.meant import gang_meant
 from muster.cli.options import Server, load_config, with_cluster, with_config, with_files, with_output
-from muster.cli.plan import moment_of
+from muster.cli.plan import moment_of, tell_unread
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, tell
 from muster.decisions.changes import evict_command
 from muster.decisions.explanation import message_of
@@ -86,6 +86,8 @@ def evict(
     timeout_s = _seconds(timeout)
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(), strict=True, server=server)
+    if names:
+        tell_unread(loaded)
     made = run_cycle(loaded, moment_of(now))
     home = namespace or loaded.home
     key = gang_meant(name, loaded.world, loaded.place, home, only_home=bool(namespace))

@@ -11,7 +11,7 @@ from muster.api.tree import NONE, count_in_words
 from muster.cli.cluster import CLUSTER, Loaded, WhatIf, load, policy_of, run_cycle
 from muster.cli.meant import gang_meant
 from muster.cli.options import Server, input_flags, load_config, with_cluster, with_config, with_files, with_output
-from muster.cli.plan import moment_of
+from muster.cli.plan import moment_of, tell_unread
 from muster.cli.render import JSON, TABLE, YAML, columns, say, say_data, sayable, signs, tell
 from muster.cli.tables import share_cells
 from muster.config import Config
@@ -76,6 +76,8 @@ def explain(
     """
     config = load_config(config_file, flags).config
     loaded = load(names, config, WhatIf(add=add), strict=not lenient, server=server)
+    if names:
+        tell_unread(loaded)
     found, made = look_at(name, loaded, moment_of(now), namespace)
     found = for_cluster(found, server.flags)
     status = loaded.world.groups[found.gang.key].status

@@ -38,6 +38,9 @@ def gang_meant(name: str, world: World, place: str, home: str = DEFAULT_NAMESPAC
     if slash and (before, short) not in world.groups:
         kind = _kind(before)
         found = sorted(_of_kind(kind, short, home, world))
+        if not found and not only_home:
+            spaces = {key[0] for key in world.groups} - {home}
+            found = sorted({key for space in spaces for key in _of_kind(kind, short, space, world)})
         if len(found) > 1:
             listed = _listed(f"{one[0]}/{one[1]}" for one in found)
             raise UsageError(f"{name} has {len(found)} gangs", f"say which: {listed}")

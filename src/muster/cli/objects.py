@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from muster.api import migration
-from muster.api.kinds import NATIVE_POD_GROUP, POD_GROUP, Kind, Unknown, kind_of
+from muster.api.kinds import POD_GROUP, Kind, Unknown, kind_of
 from muster.api.tree import minimum_in_words
 from muster.api.validation import ERROR, WARNING, Violation
 from muster.api.writing import write_yaml
@@ -220,8 +220,10 @@ def _foreign_kind(value: Any) -> str:
     ours = isinstance(kind, Kind) and kind.ours
     if value is None or ours or (isinstance(kind, Unknown) and kind.problem):
         return ""
-    # Kubernetes has a PodGroup, too.
-    return kind.resource if kind is NATIVE_POD_GROUP else str(value.get("kind"))
+    # Kubernetes has a PodGroup, too, and so have other schedulers.
+    if str(value.get("kind")) == POD_GROUP.name:
+        return f"{value.get('apiVersion')} {POD_GROUP.name}"
+    return str(value.get("kind"))
 
 
 def _migrated(source: Source, counts: str) -> migration.Migrated:

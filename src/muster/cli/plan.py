@@ -16,7 +16,7 @@ from muster.api.nearest import Nearest
 from muster.api.podgroup import PodGroup
 from muster.api.validation import ERROR
 from muster.cli.cluster import Loaded, WhatIf, load, run_before, run_cycle
-from muster.cli.judging import plural, tell_skipped, tell_violations
+from muster.cli.judging import Checked, plural, tell_skipped, tell_violations
 from muster.cli.options import Server, input_flags, load_config, with_cluster, with_config, with_files, with_output
 from muster.cli.picture import pictures, table, whys
 from muster.cli.render import JSON, NAME, TABLE, WIDE, YAML, say, say_data, tell
@@ -146,14 +146,22 @@ def show(made: Plan, loaded: Loaded, form: str, changes: Sequence[Change] | None
     if form == NAME:
         for workload in loaded.unknown[:_MOST_WHYS]:
             tell(f"{workload.title}: Unknown: {workload.message}")
-    wrong = loaded.wrong
+    _tell_wrong(loaded.wrong)
+    for note in loaded.notes:
+        tell(f"note: {note}")
+    tell_skipped(loaded.checked, loaded.owners | {workload.kind for workload in loaded.unknown})
+
+
+def tell_unread(loaded: Loaded) -> None:
+    """The documents that can't be read: a gang that is not found may be in one of them."""
+    _tell_wrong([one for one in loaded.wrong if not isinstance(one.judgement.object, PodGroup)])
+
+
+def _tell_wrong(wrong: Sequence[Checked]) -> None:
     for one in wrong[:_MOST_WRONG]:
         tell_violations(one, "has errors", only=ERROR)
     if len(wrong) > _MOST_WRONG:
         tell(f"and {plural(len(wrong) - _MOST_WRONG, 'more object')} with errors: muster validate says everything")
-    for note in loaded.notes:
-        tell(f"note: {note}")
-    tell_skipped(loaded.checked, loaded.owners | {workload.kind for workload in loaded.unknown})
 
 
 def say_json(value: Any) -> None:
@@ -173,7 +181,7 @@ def _say_table(made: Plan, loaded: Loaded, *, wide: bool) -> None:
     if not made.snapshot.gangs:
         # What could not be read or answered says more.
         if not loaded.wrong and not loaded.unknown:
-            tell(f"no gangs in {loaded.place}")
+            tell(f"no gangs in {loaded.place}: of a workload without pods muster plan --add FILE says whether it would fit")
     else:
         for line in table(made, wide=wide):
             say(line.text, **_STYLES.get(line.verdict, {}))

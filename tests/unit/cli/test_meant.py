@@ -67,6 +67,7 @@ def world():
         ("job/set-a", "default", "default/pg-set"),
         ("far", "default", "two/far"),
         ("raycluster/ray", "two", "two/far"),
+        ("raycluster/ray", "default", "two/far"),
         ("pg/job", "default", "pg/job"),
     ],
 )
@@ -81,7 +82,7 @@ def test_what_is_meant(world, name, home, gang):
         ("lws/l", "default", "lws/l has 2 gangs", "default/pg-l-0, default/pg-l-1"),
         ("job/trian", "default", "there is no gang of job/trian", "did you mean default/pg-train-1?"),
         ("pod/none", "default", "there is no gang of pod/none", "there are"),
-        ("raycluster/ray", "default", "there is no gang of raycluster/ray", "there are"),
+        ("raycluster/nothing", "default", "there is no gang of raycluster/nothing", "there are"),
         ("default/pg-trian-1", "default", "there is no gang default/pg-trian-1", "did you mean default/pg-train-1?"),
         ("lost", "default", "1 pod names the gang default/lost, and no PodGroup", "pod-group-name"),
     ],

@@ -63,6 +63,8 @@ _ON_WORKLOADS: Mapping[str, str] = {
     "kai.scheduler/topology-required.": "topologyConstraint of the SubGroup",
 }
 _ON_PODS = frozenset({POD_GROUP_ANNOTATION, SUBGROUP_LABEL, SKIP_ANNOTATION})
+# What only muster writes. Nobody else's note that the grouper wrote an object makes them legal.
+_OF_MUSTER = frozenset({ADMITTED_ANNOTATION, KEPT_ROOM_ANNOTATION})
 # SPEC §2 has it, and this version does not know it yet.
 _HOLD = "muster.dev/hold"
 # The one of the two places where it is read; what is not here is read in both, or is none of ours.
@@ -73,10 +75,11 @@ def check_marks(found: Any, kind: Kind, report: Report) -> None:
     """Warns about a mark without effect. Marks that the grouper copied from a workload are no mistake."""
     if isinstance(found, Pod):
         _check_pod(found, report)
-    elif kind.name in _EFFECTIVE and not (isinstance(found, PodGroup) and is_grouped(found)):
+    elif kind.name in _EFFECTIVE:
         nearest = Nearest(_EFFECTIVE[kind.name])
+        copied = isinstance(found, PodGroup) and is_grouped(found)
         for path, key in _marks(found):
-            if key in _NOTES or (key in _EFFECTIVE[kind.name] and ".annotations" in path):
+            if key in _NOTES or (copied and key not in _OF_MUSTER) or (key in _EFFECTIVE[kind.name] and ".annotations" in path):
                 continue
             if key == ADMITTED_ANNOTATION:
                 report.error(path, "is written by muster alone, on pods", "remove it")
@@ -122,6 +125,9 @@ def _check_pod(pod: Pod, report: Report) -> None:
             )
         elif is_member and (field := _field_of(key)):
             report.warn(path, "has no effect on a pod that names its PodGroup", f"write {field} in the PodGroup")
+        elif key == KEPT_ROOM_ANNOTATION or (key.startswith("muster.dev/") and key != ADMITTED_ANNOTATION):
+            on_a_group = key in _EFFECTIVE[POD_GROUP.name]
+            report.warn(path, "has no effect on a pod", "write it in the PodGroup" if on_a_group else "remove it")
 
 
 def _marks(found: Any) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """The policies of an installation on a real API server: what tenants may not write, and what muster may not."""
 
+import itertools
 import os
+import string
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -211,6 +213,7 @@ def gang(name: str, **annotations: str) -> dict[str, Any]:
         pytest.param("written", _meta(annotations={"kai.scheduler/kept-room": None}), True, id="older kept room goes"),
         pytest.param("written", {"spec": {"queue": "other"}}, False, id="the queue of another's"),
         pytest.param("written", _meta(labels={"a": "b"}), False, id="a label of another's"),
+        pytest.param("written", _meta(ownerReferences=[OWNER]), False, id="an owner of another's"),
         pytest.param(
             "written",
             {**_meta(annotations={"kai.scheduler/top-owner-metadata": "x"}), "spec": {"queue": "x"}},
@@ -226,6 +229,34 @@ def test_what_muster_may_change_of_a_gang(asked: Asked, name: str, body: Any, ta
     answer = asked(MUSTER, "PATCH", f"{GANGS}/{name}?dryRun=All", body)
     assert (answer.status == 200) == taken, answer.body
     assert taken or "ValidatingAdmissionPolicy 'muster-podgroups'" in answer.body["message"]
+
+
+@pytest.mark.parametrize(("name", "taken"), [("derived", True), ("written", False)])
+def test_muster_deletes_gangs_that_it_made_and_no_others(asked: Asked, name: str, taken: bool) -> None:
+    """A deleted PodGroup leaves its pods without protection."""
+    said = {"derived": {"kai.scheduler/top-owner-metadata": "x"}, "written": {}}
+    assert asked(ADMIN, "POST", GANGS, gang(f"going-{name}", **said[name])).status == 201
+    answer = asked(MUSTER, "DELETE", f"{GANGS}/going-{name}")
+    assert (answer.status == 200) == taken, answer.body
+    assert taken or "ValidatingAdmissionPolicy 'muster-podgroups'" in answer.body["message"]
+
+
+@pytest.mark.parametrize(("count", "may_mark"), [(60_000, True), (87_000, False)])
+def test_no_annotations_of_its_owner_keep_a_pod_from_what_it_is_told(asked: Asked, count: int, may_mark: bool) -> None:
+    """256 KiB of them are the most that an API server takes, and policies have an end of what they compute: with so many
+    a pod can't be grouped any more, but it can be nominated, and be told that it goes.
+    """
+    made = pod(f"filled-{count}")
+    keys = map("".join, itertools.product(string.ascii_letters, repeat=3))
+    made["metadata"]["annotations"] = dict.fromkeys(itertools.islice(keys, count), "")
+    assert asked(TENANT, "POST", PODS, made).status == 201
+    path = f"{PODS}/filled-{count}"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    for status in ({"conditions": [condition]}, {"nominatedNodeName": "n"}):
+        answer = asked(MUSTER, "PATCH", f"{path}/status?dryRun=All", {"status": status})
+        assert answer.status == 200, answer.body
+    answer = asked(MUSTER, "PATCH", f"{path}?dryRun=All", _meta(annotations={"muster.dev/admitted": "team/uid"}))
+    assert (answer.status == 200) == may_mark, answer.body
 
 
 def test_muster_writes_its_own_events_and_no_others(asked: Asked) -> None:

@@ -35,7 +35,7 @@ def guards(user: str) -> list[Document]:
         *_policy(PODS_POLICY, [("", "v1", ["pods", "pods/status"], ["UPDATE"])], _is(user), _OF_PODS, _VARIABLES),
         *_policy(
             GANGS_POLICY,
-            [("scheduling.run.ai", "v2alpha2", ["podgroups"], ["UPDATE"])],
+            [("scheduling.run.ai", "v2alpha2", ["podgroups"], ["UPDATE", "DELETE"])],
             _is(user),
             _OF_GANGS,
             _VARIABLES,
@@ -121,10 +121,15 @@ _VARIABLES = [
 ]
 
 
-def _only(now: str, was: str, allowed: str) -> str:
-    """A map has changed only at keys `k` that are allowed."""
+def _only(now: str, was: str, allowed: str) -> tuple[str, str]:
+    """A map has changed only at keys `k` that are allowed: what came or changed, and what went.
+
+    Each is an expression by itself, and asks first whether anything is another: an API server ends one that costs too
+    much, and a pod may have very many annotations.
+    """
     return (
-        f"{now}.all(k, ({allowed}) || (k in {was} && {was}[k] == {now}[k])) && {was}.all(k, ({allowed}) || k in {now})"
+        f"({now} == {was} || {now}.all(k, (k in {was} && {was}[k] == {now}[k]) || {allowed}))",
+        f"({now} == {was} || {was}.all(k, k in {now} || {allowed}))",
     )
 
 
@@ -133,8 +138,11 @@ _NAMED = (
     "muster may only change labels and annotations under kai.scheduler/ and muster.dev/, and the annotation "
     f"{POD_GROUP_ANNOTATION}"
 )
-_LABELS = (_only("variables.labels", "variables.waslabels", _IS_OURS), _NAMED)
-_ANNOTATIONS = (_only("variables.annotations", "variables.wasannotations", _IS_OURS), _NAMED)
+_MARKS = [
+    (expression, _NAMED)
+    for of in ("labels", "annotations")
+    for expression in _only(f"variables.{of}", f"variables.was{of}", f"({_IS_OURS})")
+]
 
 
 def _same_list(path: str) -> str:
@@ -150,13 +158,14 @@ _STATUS, _WAS_STATUS = (f"(has({of}.status) ? dyn({of}.status) : {{}})" for of i
 _OWNERS = ("metadata.ownerReferences", "muster may not change who owns an object")
 _FINALIZERS = (_same_list("metadata.finalizers"), "muster may not change finalizers")
 
-_WRITTEN_STATUS = _only(_STATUS, _WAS_STATUS, "k in ['conditions', 'nominatedNodeName']")
-_ONLY_KEPT_ROOM = _only("variables.annotations", "variables.wasannotations", f"k == '{KEPT_ROOM_ANNOTATION}'")
+_WRITTEN_STATUS = " && ".join(_only(_STATUS, _WAS_STATUS, "k in ['conditions', 'nominatedNodeName']"))
+_ONLY_KEPT_ROOM = " && ".join(
+    _only("variables.annotations", "variables.wasannotations", f"k == '{KEPT_ROOM_ANNOTATION}'")
+)
 
 _OF_PODS = [
     ("object.spec == oldObject.spec", "muster may label and annotate pods, and never change what they run"),
-    _LABELS,
-    _ANNOTATIONS,
+    *_MARKS,
     (_same_list(_OWNERS[0]), _OWNERS[1]),
     _FINALIZERS,
     (
@@ -165,14 +174,19 @@ _OF_PODS = [
     ),
 ]
 # A PodGroup that muster did not derive from a workload is its author's.
-_OF_GANGS = [
+_MADE = f"'{GROUPER_ANNOTATION}' in variables.wasannotations"
+_ON_UPDATE_OF_GANGS = [
     (
-        f"'{GROUPER_ANNOTATION}' in variables.wasannotations || (object.spec == oldObject.spec && "
+        f"{_MADE} || (object.spec == oldObject.spec && "
         f"variables.labels == variables.waslabels && {_ONLY_KEPT_ROOM})",
         "muster may not change a PodGroup that it did not make",
     ),
-    (f"!has(oldObject.metadata.ownerReferences) || {_same_list(_OWNERS[0])}", _OWNERS[1]),
+    (f"({_MADE} && !has(oldObject.metadata.ownerReferences)) || {_same_list(_OWNERS[0])}", _OWNERS[1]),
     _FINALIZERS,
+]
+_OF_GANGS = [
+    (f"object != null || {_MADE}", "muster may delete PodGroups that it made, and no others"),
+    *((f"object == null || ({expression})", message) for expression, message in _ON_UPDATE_OF_GANGS),
 ]
 _OF_EVENTS = [
     (

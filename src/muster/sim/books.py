@@ -248,9 +248,23 @@ class Books:
             for pod in self.gang(group.key, moment).values()
             if pod.state == PLACED and pod.mark is not None and pod.mark[1] == group.uid
         ]
-        return (
-            group.queue if not marks or group.queue in marks else min(marks, key=lambda one: (-marks.count(one), one))
-        )
+        if not marks or group.queue in marks:
+            return group.queue
+        queues = self.queues.at(moment)
+        admitted = min(marks, key=lambda one: (-marks.count(one), one))
+        if queues and admitted not in queues and self._takes(group.queue, group.key[0], moment):
+            # The queue that admitted it was deleted.
+            return group.queue
+        return admitted
+
+    def _takes(self, queue: str, namespace: str, moment: float | None) -> bool:
+        """Whether a queue is a leaf that gangs of a namespace may use."""
+        queues = self.queues.at(moment)
+        is_parent = any(((one.get("spec") or {}).get("parentQueue") or "") == queue for one in queues.values())
+        if is_parent or not self.path(queue, moment):
+            return False
+        allowed = (queues[queue]["metadata"].get("annotations") or {}).get(facts.ALLOWED)
+        return allowed is None or bool({"*", namespace} & {one.strip() for one in str(allowed).split(",")})
 
     def strays(self, queue: str, moment: float | None = None) -> Iterator[Member]:
         """Placed pods that no gang counts, and that a queue, or one below it, is charged for."""

@@ -243,8 +243,8 @@ def test_muster_deletes_gangs_that_it_made_and_no_others(asked: Asked, name: str
 
 @pytest.mark.parametrize(("count", "may_mark"), [(60_000, True), (87_000, False)])
 def test_no_annotations_of_its_owner_keep_a_pod_from_what_it_is_told(asked: Asked, count: int, may_mark: bool) -> None:
-    """256 KiB of them are the most that an API server takes, and policies have an end of what they compute: with so many
-    a pod can't be grouped any more, but it can be nominated, and be told that it goes.
+    """An API server takes 256 KiB of them, and limits what a policy computes: with that many a pod can't be grouped any
+    more, but it can be nominated, and be told that it goes.
     """
     made = pod(f"filled-{count}")
     keys = map("".join, itertools.product(string.ascii_letters, repeat=3))

@@ -251,8 +251,8 @@ class PodGroupStatus(Model, frozen=True, kw_only=True):
     admitted_preemptibility: Annotated[
         str,
         note(
-            "What of the placed pods may be evicted, as it was admitted. A change of the spec that protects more counts "
-            "when the queue's quota has place for it.",
+            "What of the placed pods may be evicted, as it was admitted. A spec that protects more counts when the "
+            "queue's quota has place for it.",
             enum=["", PREEMPTIBLE, NON_PREEMPTIBLE, SEMI_PREEMPTIBLE],
         ),
     ] = ""

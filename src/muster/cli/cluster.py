@@ -324,7 +324,12 @@ def _unite(world: World, sources: Sequence[Source], judged: Sequence[Checked], c
     siblings: dict[tuple[str, str], set[Key]] = {}
     for key, group in world.groups.items():
         owners = group.metadata.owner_references
-        if is_grouped(group) and len(owners) == 1 and owners[0].uid and KEEP_ANNOTATION not in group.metadata.annotations:
+        if (
+            is_grouped(group)
+            and len(owners) == 1
+            and owners[0].uid
+            and KEEP_ANNOTATION not in group.metadata.annotations
+        ):
             siblings.setdefault((key[0], owners[0].uid), set()).add(key)
     parted = {key: owner for owner, keys in siblings.items() if len(keys) > 1 for key in keys}
     members = {key: facts.gang for key, facts in world.pods.items() if facts.ours and facts.gang in parted}
@@ -363,7 +368,9 @@ def _without_gang(document: Any) -> Any:
     if not isinstance(document, dict) or document.get("kind") != "Pod":
         return document
     metadata = document.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict):
+        return document
+    annotations = metadata.get("annotations")
     if not isinstance(annotations, dict) or POD_GROUP_ANNOTATION not in annotations:
         return document
     left = {key: value for key, value in annotations.items() if key != POD_GROUP_ANNOTATION}

@@ -181,7 +181,7 @@ def _say_table(made: Plan, loaded: Loaded, *, wide: bool) -> None:
     if not made.snapshot.gangs:
         # What could not be read or answered says more.
         if not loaded.wrong and not loaded.unknown:
-            tell(f"no gangs in {loaded.place}: of a workload without pods muster plan --add FILE says whether it would fit")
+            tell(f"no gangs in {loaded.place}; muster plan --add FILE says whether a workload without pods would fit")
     else:
         for line in table(made, wide=wide):
             say(line.text, **_STYLES.get(line.verdict, {}))

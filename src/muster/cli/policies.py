@@ -177,8 +177,7 @@ _OF_PODS = [
 _MADE = f"'{GROUPER_ANNOTATION}' in variables.wasannotations"
 _ON_UPDATE_OF_GANGS = [
     (
-        f"{_MADE} || (object.spec == oldObject.spec && "
-        f"variables.labels == variables.waslabels && {_ONLY_KEPT_ROOM})",
+        f"{_MADE} || (object.spec == oldObject.spec && variables.labels == variables.waslabels && {_ONLY_KEPT_ROOM})",
         "muster may not change a PodGroup that it did not make",
     ),
     (f"({_MADE} && !has(oldObject.metadata.ownerReferences)) || {_same_list(_OWNERS[0])}", _OWNERS[1]),

@@ -38,8 +38,8 @@ class Code:
     PRIORITY_NOT_FOUND = "PriorityClassNotFound"
     UNSUPPORTED = "Unsupported"
     SET_ASIDE = "SetAside"
-    # A bound pod that this gang did not bind; a gang that names another queue than the one that admitted it, or that asks
-    # for more protection than the quota of its queue has place for.
+    # A bound pod that this gang did not bind; a gang that names another queue than the one that admitted it; one that
+    # asks for more protection than the quota of its queue has place for.
     NOT_ADMITTED = "NotAdmitted"
     STAYS_IN_QUEUE = "StaysInQueue"
     STAYS_PREEMPTIBLE = "StaysPreemptible"

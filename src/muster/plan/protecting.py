@@ -7,13 +7,12 @@ counts as it was admitted. What protects less counts at once.
 
 from dataclasses import replace
 
-from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, SEMI_PREEMPTIBLE
 from muster.api.tree import NONE
 from muster.plan.accounts import NOTHING, Accounts, plus
 from muster.plan.outcome import Code
-from muster.snapshot.arrays import Gang, Issue, Snapshot
+from muster.snapshot.arrays import PROTECTION, Gang, Issue, Snapshot
 
-_LEVEL = {PREEMPTIBLE: 0, SEMI_PREEMPTIBLE: 1, NON_PREEMPTIBLE: 2}
+_LEVEL = {one: level for level, one in enumerate(PROTECTION)}
 
 
 def with_protection(snapshot: Snapshot) -> Snapshot:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from muster.api.once import once
-from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE
+from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, SEMI_PREEMPTIBLE
 from muster.api.tree import NONE, Tree, joined, minimum_pods, satisfied
 from muster.snapshot.domains import Domains
 from muster.snapshot.queues import CHARGES, Costs, Queues
@@ -33,6 +33,8 @@ from muster.snapshot.room import Amounts, Rows
 from muster.snapshot.selectors import Mask, Scores, Widened
 
 Key = tuple[str, str]
+# What protects more stands later.
+PROTECTION = (PREEMPTIBLE, SEMI_PREEMPTIBLE, NON_PREEMPTIBLE)
 
 
 class Carried(NamedTuple):

@@ -63,6 +63,8 @@ _PATIENT_NS = 5 * 60 * 10**9
 _MOST_SHAPES = 20_000
 # The same for the bytes that their keys have in all.
 _MOST_BYTES = 2**24
+# Stands for the gang of a pod that has none.
+_NO_GANG = ("", "")
 _TOO_MANY_PORTS = "more host ports than can be counted beside those of other pods that wait"
 
 
@@ -362,12 +364,12 @@ class Builder:
             for queue, priority, facts in pods if gang not in self._failed else ():
                 found.setdefault((gang[0], queue, priority), []).append(facts)
         before, self._loose_gangs = self._loose_gangs, {}
-        for key, pods in found.items():
-            placed = [facts for facts in pods if facts.state is State.PLACED]
-            leaving = [facts for facts in pods if facts.state is State.TERMINATING]
-            gang, known = loose_gang(*key, placed, leaving, around), before.get(key)
-            is_same = known is not None and (known.placed, known.leaving) == (gang.placed, gang.leaving)
-            self._loose_gangs[key] = known if known is not None and is_same else gang
+        for which, some in found.items():
+            placed = [facts for facts in some if facts.state is State.PLACED]
+            leaving = [facts for facts in some if facts.state is State.TERMINATING]
+            made, known = loose_gang(*which, placed, leaving, around), before.get(which)
+            is_same = known is not None and (known.placed, known.leaving) == (made.placed, made.leaving)
+            self._loose_gangs[which] = known if known is not None and is_same else made
         return list(self._loose_gangs.values())
 
     def _pods_of_failed(self) -> set[Key]:
@@ -443,7 +445,7 @@ class Builder:
         promised = self._promised()
         repelled = self._repelled()
         strays, leaving_strays = self._strays(State.PLACED), self._strays(State.TERMINATING)
-        keys = [gang.key for gang in gangs] if loose else self._keys
+        ordered = [gang.key for gang in gangs] if loose else self._keys
         self._asked.look([shape.request for shape in self._shapes], self._world.room.offered)
         resources, unoffered = self._asked.resources, self._asked.unoffered
         tables = [self._world.room.table(which, self._room_rows, resources) for which in (ALLOCATABLE, HELD, RELEASING)]
@@ -489,7 +491,7 @@ class Builder:
             may_delete=self._world.may_delete,
             strays=strays,
             leaving_strays=leaving_strays,
-            clearances=clearances_of(self._world, gangs, partial(_number_of, keys)),
+            clearances=clearances_of(self._world, gangs, partial(_number_of, ordered)),
         )
 
     def _capacity_now(self) -> tuple[int, ...]:
@@ -533,8 +535,9 @@ class Builder:
 
     def _ports_beside(self, promised: Sequence[Promised]) -> dict[int, tuple[Port, ...]]:
         """The ports of the shapes that placed pods of gangs have, or pods with a node nominated for them."""
-        keys = {facts.gang for facts in self._world.ported.values()} & self._gangs.keys()
-        shapes = {shape for key in keys for placed in self._gangs[key].placed.values() for shape in placed.shapes}
+        gangs = [gang for facts in self._world.ported.values() if (gang := self._gangs.get(facts.gang or _NO_GANG))]
+        each = {id(gang): gang for gang in gangs}.values()
+        shapes = {shape for gang in each for placed in gang.placed.values() for shape in placed.shapes}
         shapes.update(one.shape for one in promised)
         return {shape: self._shapes[shape].ports for shape in sorted(shapes) if self._shapes[shape].ports}
 

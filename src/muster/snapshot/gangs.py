@@ -11,7 +11,6 @@ from muster.api.model import Condition
 from muster.api.podgroup import (
     NON_PREEMPTIBLE,
     PREEMPTIBLE,
-    SEMI_PREEMPTIBLE,
     PodGroup,
     PodGroupSpec,
     is_grouped,
@@ -22,7 +21,19 @@ from muster.api.validation import podgroup
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.violation import ERROR, Report
 from muster.errors import BadObject
-from muster.snapshot.arrays import Batch, Counts, Doubt, Gang, Hold, Issue, Kept, Leaver, Placed, Recorded
+from muster.snapshot.arrays import (
+    PROTECTION,
+    Batch,
+    Counts,
+    Doubt,
+    Gang,
+    Hold,
+    Issue,
+    Kept,
+    Leaver,
+    Placed,
+    Recorded,
+)
 from muster.snapshot.guards import Guards
 from muster.snapshot.kept import keeping_of
 from muster.snapshot.priorities import Ranks
@@ -44,8 +55,6 @@ WAITING_FOR_ROOM = "WaitingForRoom"
 # How the message goes on after the name when the room is not the gang's: other schedulers have nominated it.
 WAITS_FOR_PROMISED = "waits for room that is nominated for pods of other schedulers"
 NOT_ADMITTED, STAYS_IN_QUEUE = "NotAdmitted", "StaysInQueue"
-# What protects more stands later.
-_PROTECTION = (PREEMPTIBLE, SEMI_PREEMPTIBLE, NON_PREEMPTIBLE)
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
 
@@ -99,7 +108,7 @@ class Surroundings:
     checked: dict[Key, Checked]
     # What pods refer to.
     referred: Referred
-    # Whether a bound pod without an admission mark is of no gang, and whether a pod got its mark without being asked for.
+    # Whether a bound pod without an admission mark is of no gang, and which pods were bound before there were marks.
     asks_for_marks: bool = False
     is_adopted: Callable[[PodFacts], bool] = lambda _: False
 
@@ -196,9 +205,7 @@ def _admitted(members: Iterable[PodFacts], uid: str, around: Surroundings, notes
             notes.append(Issue(NOT_ADMITTED, 0, queue, facts.pod.metadata.name))
 
 
-def _queue_of(
-    wanted: str, admitted: Iterable[PodFacts], namespace: str, queues: Standing, notes: list[Issue]
-) -> str:
+def _queue_of(wanted: str, admitted: Iterable[PodFacts], namespace: str, queues: Standing, notes: list[Issue]) -> str:
     """The queue that admitted the gang, as long as anything of it is placed; else the one that it names.
 
     When the queue that admitted it was deleted, it moves to the one that it names, if that takes its namespace.
@@ -220,7 +227,7 @@ def _admitted_as(group: PodGroup, pods: Iterable[PodFacts], stated: str, around:
     nothing is protected yet.
     """
     recorded = group.status.admitted_preemptibility
-    if recorded in _PROTECTION:
+    if recorded in PROTECTION:
         return recorded
     placed = [facts for facts in pods if facts.state is State.PLACED]
     if not placed or not around.asks_for_marks or any(around.is_adopted(facts) for facts in placed):
@@ -239,8 +246,8 @@ def loose_gang(
     """Pods of a namespace that hold room, are charged to a queue, and are counted by no gang: the PodGroup that they
     were bound for is gone or another one by now, or has no place for them any more.
 
-    Nothing needs them together and nothing protects them: else whoever deletes a PodGroup would keep what its queue owes
-    others. They are like pods beyond the minimum of a gang that needs none.
+    Nothing needs them together and nothing protects them: else to delete a PodGroup would keep what its queue owes
+    others. They are like the surplus of a gang without a minimum.
     """
     guarded = namespace in around.guards
     found = []

@@ -81,7 +81,9 @@ def test_ports_of_one_namespace_cost_no_other_its_own(monkeypatch, limit, most):
     """Many shapes with odd ports, and many IPs of one port: those of the rival wait, and nothing of the other."""
     monkeypatch.setattr(module, limit, most)
     odd = [(("", "TCP", 1000 + at),) for at in range(60)]
-    ips = [((f"10.0.0.{at}", "TCP", 80),) for at in range(60)] + [(("", "TCP", 80), ("", "UDP", at)) for at in range(60)]
+    ips = [((f"10.0.0.{at}", "TCP", 80),) for at in range(60)] + [
+        (("", "TCP", 80), ("", "UDP", at)) for at in range(60)
+    ]
     mine = [(("", "TCP", 80), ("", "TCP", 9000))]
     found, too_many = columns([*odd, *ips, *mine], whose=[*["rival"] * 180, "me"])
     assert too_many

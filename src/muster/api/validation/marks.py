@@ -79,7 +79,11 @@ def check_marks(found: Any, kind: Kind, report: Report) -> None:
         nearest = Nearest(_EFFECTIVE[kind.name])
         copied = isinstance(found, PodGroup) and is_grouped(found)
         for path, key in _marks(found):
-            if key in _NOTES or (copied and key not in _OF_MUSTER) or (key in _EFFECTIVE[kind.name] and ".annotations" in path):
+            if (
+                key in _NOTES
+                or (copied and key not in _OF_MUSTER)
+                or (key in _EFFECTIVE[kind.name] and ".annotations" in path)
+            ):
                 continue
             if key == ADMITTED_ANNOTATION:
                 report.error(path, "is written by muster alone, on pods", "remove it")

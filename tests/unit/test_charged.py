@@ -254,3 +254,13 @@ def test_what_is_told_of_pods_of_others_does_not_depend_on_their_order():
     ]
     assert notes[0] == notes[1]
     assert [reason.pod for reason in notes[0] if reason.code == Code.NOT_ADMITTED] == [f"g-a-{at}" for at in range(4)]
+
+
+@pytest.mark.parametrize(("names", "charged"), [("other", "other"), ("closed", "q")])
+def test_a_queue_that_was_deleted_gives_its_gangs_free(names, charged):
+    """They move to the queue that they name, if that takes their namespace."""
+    documents = cluster()
+    documents.remove(of(documents, "Queue", "q")[0])
+    of(documents, "PodGroup", "g")[0]["spec"]["queue"] = names
+    gang, _ = planned(documents).of(("default", "g"))
+    assert gang.queue == charged

@@ -152,9 +152,6 @@ def gang_of(
         pods.nominate(claimed)
     created_ns = since_epoch_ns(group.metadata.creation_timestamp)
     recorded = _recorded(group, tree, known.better)
-    counts = {row: Counts(*counted) for row, counted in pods.counts.items()}
-    if tree.keeps:
-        counts = _with_those_that_are_done(counts, tree, recorded)
     preemptibility = group.spec.preemptibility or (NON_PREEMPTIBLE if priority >= _FIRM else PREEMPTIBLE)
     return Gang(
         key=key,
@@ -168,7 +165,7 @@ def gang_of(
         waiting=pods.batches(),
         placed=pods.placed(),
         leaving=tuple(Leaver(leaf, shape, admitted or queue) for leaf, shape, admitted in pods.leaving),
-        counts=counts,
+        counts=_counts(pods, tree, recorded),
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
         was_joined=_was_joined(group, tree, known.parted),
@@ -348,14 +345,12 @@ def _recorded(group: PodGroup, tree: Tree, better: Mapping[str, Recorded]) -> tu
     return tuple(named.get(node.name) for node in tree.nodes)
 
 
-def _with_those_that_are_done(
-    counts: dict[int, Counts], tree: Tree, recorded: tuple[Recorded | None, ...]
-) -> dict[int, Counts]:
-    """Where parts start in an order, a part that succeeded has done it for those that came after, also when its pods
-    have been deleted since. When it has pods again, only these count.
+def _counts(pods: "_Pods", tree: Tree, recorded: tuple[Recorded | None, ...]) -> dict[int, Counts]:
+    """Pods by leaf. Where parts start in an order, a part that succeeded has done it for those that came after, also
+    when its pods have been deleted since. When it has pods again, only these count.
     """
-    found = dict(counts)
-    for leaf in tree.leaves if recorded else ():
+    found = {row: Counts(*counted) for row, counted in pods.counts.items()}
+    for leaf in tree.leaves if recorded and tree.keeps else ():
         one, row = recorded[leaf], tree.nodes[leaf].parent
         while row != NONE and not tree.nodes[row].keep:
             row = tree.nodes[row].parent

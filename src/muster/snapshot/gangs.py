@@ -135,8 +135,7 @@ def gang_of(
         held.append(Issue(INVALID, 0, wrong))
     oldest_first = list(_admitted(sorted(members, key=_age), group.metadata.uid, around, notes))
     queue = _queue_of(group.spec.queue or around.default_queue, oldest_first, key[0], around.queues, notes)
-    problem = around.queues.problem_of(queue, key[0])
-    if problem is not None:
+    if (problem := around.queues.problem_of(queue, key[0])) is not None:
         held.append(Issue(problem.code, 0, problem.detail))
     holds = _holds(tree, around, held, notes)
     priority = around.ranks.of(key[0], queue, group.spec.priority_class_name, oldest_first, held, notes)

@@ -149,8 +149,6 @@ def gang_of(
             group.status, tree, oldest_first, around.node_row, around.allocatable, around.plain_shape
         )
         pods.nominate(claimed)
-    created_ns = since_epoch_ns(group.metadata.creation_timestamp)
-    recorded = _recorded(group, tree, known.better)
     preemptibility = group.spec.preemptibility or (NON_PREEMPTIBLE if priority >= _FIRM else PREEMPTIBLE)
     return Gang(
         key=key,
@@ -158,13 +156,13 @@ def gang_of(
         priority=priority,
         preemptibility=preemptibility,
         admitted_as=_admitted_as(group, oldest_first, preemptibility, around),
-        created_ns=created_ns,
+        created_ns=(created_ns := since_epoch_ns(group.metadata.creation_timestamp)),
         tree=tree,
         holds=holds,
         waiting=pods.batches(),
         placed=pods.placed(),
         leaving=tuple(Leaver(leaf, shape, admitted or queue) for leaf, shape, admitted in pods.leaving),
-        counts=_counts(pods, tree, recorded),
+        counts=_counts(pods, tree, recorded := _recorded(group, tree, known.better)),
         nominated_since_ns=_nominated_since(group),
         was_core=_was_core(group, tree),
         was_joined=_was_joined(group, tree, known.parted),

@@ -15,13 +15,16 @@ EXAMPLES ?= 20000
 MINUTES ?= 2
 SEED ?= 1
 
+# What `make bench-versus` compares with.
+BASE ?= HEAD
+
 # How many seeds `make sim` plays, and the first of them.
 SEEDS ?= 500
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep tenants mutants e2e chromium control-plane pictures sim bench bench-live fix lock \
-  crds clean
+.PHONY: help setup demo test check lint deep tenants mutants e2e chromium control-plane pictures sim bench bench-live \
+  bench-versus seams frozen fix lock crds clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -94,6 +97,15 @@ mutants: $(READY) ## seeded bugs: does the suite notice each of them? (ARGS='los
 
 bench: $(READY) ## the benchmark table
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-versus: $(READY) ## this tree against an earlier commit, in turns (BASE=commit)
+	@$(BIN)/python -m bench.versus $(BASE) $(ARGS)
+
+seams: $(READY) ## measures of the structure: which files know what, cycles, flags, lines
+	@PYTHONPATH=tests $(BIN)/python -m seams $(ARGS)
+
+frozen: $(READY) ## compare plans, page documents and traces with what was recorded before the structure changed
+	@PYTHONPATH=tests $(BIN)/python -m seams check $(ARGS)
 
 bench-live: $(READY) ## muster and kube-scheduler on a real API server, side by side (needs Go; ARGS=--quick: a minute)
 	@$(BIN)/python -m bench.live $(ARGS)

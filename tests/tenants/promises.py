@@ -173,4 +173,6 @@ def _is_firm(group: Document) -> bool:
     preemptibility = spec.get("preemptibility") or (
         "non-preemptible" if known.get(spec.get("priorityClassName") or "", 50) >= 100 else "preemptible"
     )
-    return bool(group) and preemptibility == "non-preemptible"
+    # What a tenant writes while pods run protects nothing before it is admitted.
+    admitted = (group.get("status") or {}).get("admittedPreemptibility") or preemptibility
+    return bool(group) and preemptibility == admitted == "non-preemptible"

@@ -10,8 +10,9 @@ import pytest
 
 from muster.api.admitted import Mark
 from muster.api.queue import GPU_PARTS
+from muster.model.reasons import Code
 from muster.plan.cycle import schedule
-from muster.plan.outcome import Code, Plan
+from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
 from muster.snapshot.world import World
 from oracle.engine import apply, world_of

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from muster.decisions.hindrances import hindrances, least_ask
-from muster.plan.outcome import Action, Code, Eviction, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import Action, Eviction, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
 from muster.snapshot.queues import CHARGES, PARTS
 from small_cluster import gang, node, planned, pod
 

@@ -11,8 +11,9 @@ import pytest
 from muster.api.admitted import Mark
 from muster.api.podgroup import NON_PREEMPTIBLE, PREEMPTIBLE, SEMI_PREEMPTIBLE, PodGroupStatus
 from muster.decisions.status import status_of
+from muster.model.reasons import Code
 from muster.plan.cycle import schedule
-from muster.plan.outcome import Code, Plan
+from muster.plan.outcome import Plan
 from muster.snapshot.build import Builder
 from oracle.engine import world_of
 from short_forms import documents_of, ns

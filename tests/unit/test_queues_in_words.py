@@ -10,7 +10,8 @@ from muster.decisions.explanation import explain
 from muster.decisions.plan import document_of
 from muster.decisions.queues import line, place_in_line, shares
 from muster.decisions.words import LONGEST, sentence
-from muster.plan.outcome import Code, Measured, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import Measured, Outcome, QueueOutcome, Reason, RowOutcome, Verdict
 from muster.plan.proof import Refused
 from muster.snapshot.queues import CHARGES, PARTS, UNLIMITED
 from small_cluster import gang, node, planned, pod

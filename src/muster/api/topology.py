@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, NamedTuple
 
 from muster.api.model import Metadata, Model, note
+from muster.model.reasons import Code
 
 MAX_LEVELS = 16
 HOSTNAME = "kubernetes.io/hostname"
@@ -71,18 +72,15 @@ class Missing(NamedTuple):
     detail: str
 
 
-TOPOLOGY_NOT_FOUND, LEVEL_NOT_FOUND = "TopologyNotFound", "LevelNotFound"
-
-
 def topology_meant(name: str, known: Mapping[str, Topology]) -> Topology | Missing:
     """The Topology with this name; no name means the only one there is."""
     if name in known:
         return known[name]
     if name:
-        return Missing(TOPOLOGY_NOT_FOUND, f"the Topology {name} does not exist")
+        return Missing(Code.TOPOLOGY_NOT_FOUND, f"the Topology {name} does not exist")
     if len(known) == 1:
         return next(iter(known.values()))
-    return Missing(TOPOLOGY_NOT_FOUND, f"no Topology is named, and there are {len(known)}")
+    return Missing(Code.TOPOLOGY_NOT_FOUND, f"no Topology is named, and there are {len(known)}")
 
 
 def level_meant(topology: Topology, name: str) -> int | Missing:
@@ -92,6 +90,7 @@ def level_meant(topology: Topology, name: str) -> int | Missing:
         return found[0]
     if found:
         labels = " and ".join(topology.spec.levels[index].node_label for index in found)
-        return Missing(LEVEL_NOT_FOUND, f"{name} could be {labels} of Topology {topology.metadata.name}")
+        return Missing(Code.LEVEL_NOT_FOUND, f"{name} could be {labels} of Topology {topology.metadata.name}")
     labels = ", ".join(level.node_label for level in topology.spec.levels)
-    return Missing(LEVEL_NOT_FOUND, f"the Topology {topology.metadata.name} has no level {name}; its levels: {labels}")
+    detail = f"the Topology {topology.metadata.name} has no level {name}; its levels: {labels}"
+    return Missing(Code.LEVEL_NOT_FOUND, detail)

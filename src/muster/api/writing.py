@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Any
 
 import yaml
@@ -33,3 +34,4 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_multi_representer(StrEnum, lambda dumper, word: _represent_text(dumper, str(word)))

@@ -16,12 +16,8 @@ from muster.cli.judging import Checked, name_of, plural
 from muster.config import Config
 from muster.errors import DEFECT
 from muster.grouping.owners import ANY_VERSION
+from muster.model.reasons import Code
 from muster.snapshot.queues import (
-    QUEUE_CYCLE,
-    QUEUE_FORBIDDEN,
-    QUEUE_NOT_FOUND,
-    QUEUE_NOT_LEAF,
-    QUEUE_ORPHANED,
     Standing,
 )
 
@@ -198,7 +194,7 @@ def _check_leaves(standing: Standing, groups: Sequence[Checked]) -> Iterator[Fin
     for one in groups:
         queue = one.judgement.object.spec.queue
         problem = standing.problem_of(queue, one.namespace) if queue else None
-        if problem is not None and problem.code == QUEUE_NOT_LEAF:
+        if problem is not None and problem.code == Code.QUEUE_NOT_LEAF:
             inside.setdefault(queue, []).append(f"{one.namespace}/{one.name}")
     for queue, gangs in sorted(inside.items()):
         says = f"{named(gangs, 'gang')} in queue {queue}, which has queues below it: they are held"
@@ -208,19 +204,20 @@ def _check_leaves(standing: Standing, groups: Sequence[Checked]) -> Iterator[Fin
 def _check_default(standing: Standing, below: Sequence[str], name: str) -> Finding:
     """Whether gangs can be in the queue of those that name none."""
     problem = standing.problem_of(name, "")
-    if problem is None or problem.code == QUEUE_FORBIDDEN:
+    if problem is None or problem.code == Code.QUEUE_FORBIDDEN:
         return Finding("default queue", OK, f"{name} is there")
     other = "set defaultQueue in the configuration to another queue"
     leaf = f"{other} (one without queues below it), or give those below another spec.parentQueue"
-    says, hint = {
-        QUEUE_NOT_FOUND: ("is not there", _QUEUE_HINT),
-        QUEUE_NOT_LEAF: (f"has {named(below, 'queue')} below it, so that no gang can be in it", leaf),
-        QUEUE_ORPHANED: (
+    said: dict[str, tuple[str, str]] = {
+        Code.QUEUE_NOT_FOUND: ("is not there", _QUEUE_HINT),
+        Code.QUEUE_NOT_LEAF: (f"has {named(below, 'queue')} below it, so that no gang can be in it", leaf),
+        Code.QUEUE_ORPHANED: (
             f"is below {problem.detail}, which is not there",
             f"create {problem.detail}, or take spec.parentQueue out; or {other}",
         ),
-        QUEUE_CYCLE: (f"is in or below a cycle ({problem.detail})", f"correct spec.parentQueue; or {other}"),
-    }.get(problem.code, (f"can't be used: {problem.detail}", f"correct it; or {other}"))
+        Code.QUEUE_CYCLE: (f"is in or below a cycle ({problem.detail})", f"correct spec.parentQueue; or {other}"),
+    }
+    says, hint = said.get(problem.code, (f"can't be used: {problem.detail}", f"correct it; or {other}"))
     return Finding("default queue", FAIL, f"{name} {says}: gangs that name no queue are held", hint)
 
 

@@ -22,7 +22,8 @@ from muster.decisions.losses import Loss, why_evicted
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.status import SCHEDULED
 from muster.decisions.words import foremost, sentence, told
-from muster.plan.outcome import Code, Plan, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import Plan, Verdict
 from muster.plan.raises import raises
 from muster.plan.remedies import remedies
 from muster.snapshot.arrays import Snapshot

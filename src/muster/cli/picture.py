@@ -9,7 +9,8 @@ from muster.cli.judging import plural
 from muster.cli.render import columns, sayable
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import Told, foremost, sentence, told
-from muster.plan.outcome import Code, Outcome, Plan, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.domains import Domains
 

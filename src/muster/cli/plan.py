@@ -25,7 +25,8 @@ from muster.decisions.others import Change, documents_of, others
 from muster.decisions.plan import Bind, Decision, Evict, Nominate, decide, document_of
 from muster.decisions.queues import are_told, is_short_of_quota
 from muster.errors import UsageError
-from muster.plan.outcome import ACTIONS, Action, Code, Plan, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import ACTIONS, Action, Plan, Verdict
 from muster.snapshot.times import since_epoch_ns
 
 _STYLES: dict[Verdict | None, dict[str, Any]] = {

@@ -14,7 +14,8 @@ from muster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from muster.kube.backoff import doubled_s
 from muster.kube.client import Client
 from muster.kube.lease import Election
-from muster.snapshot.queues import QUEUE_FORBIDDEN, Standing
+from muster.model.reasons import Code
+from muster.snapshot.queues import Standing
 from muster.snapshot.world import Key, State, World
 from muster.telemetry import SILENT, Log
 
@@ -31,7 +32,7 @@ def adoptable(world: World, default_queue: str) -> dict[tuple[Key, str], Mark]:
     for key, group in world.groups.items():
         wanted = group.spec.queue or default_queue
         problem = standing.problem_of(wanted, key[0])
-        is_closed = problem is not None and problem.code == QUEUE_FORBIDDEN
+        is_closed = problem is not None and problem.code == Code.QUEUE_FORBIDDEN
         queues[key] = group.status.admitted_queue or ("" if is_closed else wanted)
     return {
         (key, facts.pod.metadata.uid): Mark(queues[facts.gang], world.groups[facts.gang].metadata.uid)

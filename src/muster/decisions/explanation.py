@@ -16,38 +16,15 @@ from muster.decisions.losses import Loss
 from muster.decisions.plan import core_rows, domain_of, joined_of
 from muster.decisions.queues import PlaceInLine
 from muster.decisions.words import foremost, sentence, shortened, told
+from muster.model.reasons import Code, Step, failing
 from muster.plan.nearest import Near
-from muster.plan.outcome import Code, Outcome, Plan, Verdict
+from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof, Refused
 from muster.plan.raises import Raise
 from muster.plan.recount import refutes
 from muster.plan.remedies import Remedy
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.room import Amounts
-
-# The checks in their order, with the reasons that say that one failed.
-_LADDER = (
-    ("spec", (Code.INVALID,)),
-    (
-        "queue",
-        (
-            *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF),
-            *(Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE, Code.QUEUE_INVALID),
-        ),
-    ),
-    ("priority", (Code.PRIORITY_NOT_ALLOWED,)),
-    ("topology", (Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND)),
-    ("supported", (Code.UNSUPPORTED,)),
-    ("pods", (Code.WAITING_FOR_PODS,)),
-    ("quota", (Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA)),
-    (
-        "room",
-        (
-            *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT),
-            *(Code.TOPOLOGY_DRIFT, Code.SEARCH_BUDGET, Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR),
-        ),
-    ),
-)
 
 _COUNTED = "counted: "
 
@@ -188,8 +165,9 @@ def _checks(gang: Gang, outcome: Outcome, plan: Plan) -> Iterator[Check]:
     codes = {one.reason.code for one in told(outcome) if not one.reason.surplus}
     # What is preferred and not known is a remark; and once the minimum is there, nothing about it has failed.
     codes = codes if outcome.verdict is not Verdict.PLACED else set()
-    for name, failures in _LADDER:
-        good: bool | None = codes.isdisjoint(failures)
+    for step in Step:
+        name = step.value
+        good: bool | None = codes.isdisjoint(failing(step))
         if name == "quota" and not plan.snapshot.queues.written:
             continue
         if name == "pods":

@@ -6,12 +6,11 @@ from muster.api.podgroup import PodGroupStatus
 from muster.decisions.amounts import pods_in_words
 from muster.decisions.status import COMPLETED, INVALID, RUNNING, SCHEDULED, STALE
 from muster.decisions.words import fitted
-from muster.plan.outcome import Action, Code
+from muster.model.reasons import Code, is_in_order
+from muster.plan.outcome import Action
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
-# What a controller, a queue or time mends without anybody's doing.
-_IN_ORDER: Final = frozenset({Code.WAITING_FOR_PODS, Code.WAITING_FOR_ROOM, Code.WAITING_FOR_QUOTA, Code.NOT_TRIED})
 
 
 class Note(NamedTuple):
@@ -34,7 +33,7 @@ def note_of(before: PodGroupStatus, now: PodGroupStatus) -> Note | None:
         return Note(NORMAL, COMPLETED, "all its pods have finished")
     if now.phase in (INVALID, STALE):
         return Note(WARNING, now.phase, message)
-    return Note(NORMAL if now.reason in _IN_ORDER else WARNING, now.reason, message)
+    return Note(NORMAL if is_in_order(now.reason) else WARNING, now.reason, message)
 
 
 def eviction_note(pods: int, action: str, beneficiary: str | None, over: str = "") -> Note:

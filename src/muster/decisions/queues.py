@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 
 from muster.api.tree import NONE
 from muster.decisions.amounts import in_queue_units
-from muster.decisions.words import SHORT_OF_QUOTA
-from muster.plan.outcome import Code, Outcome, Plan, Verdict
+from muster.model.reasons import Code, row_of
+from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues
 
 # What time or a controller mends: nobody stands in line for it.
-_NOT_IN_LINE = frozenset({Code.WAITING_FOR_PODS, Code.WAITING_FOR_ROOM, Code.EVICTED})
 
 
 class Share(NamedTuple):
@@ -138,12 +137,12 @@ def stands_in_line(outcome: Outcome) -> bool:
     """Whether something of a gang was tried and goes without: its minimum, or surplus."""
     if outcome.verdict is not Verdict.PLACED:
         return not any(reason.code == Code.EVICTED for reason in outcome.reasons)
-    return any(reason.surplus and reason.code not in _NOT_IN_LINE for reason in outcome.reasons)
+    return any(reason.surplus and not row_of(reason.code).not_in_line for reason in outcome.reasons)
 
 
 def is_short_of_quota(outcome: Outcome) -> bool:
     """Whether a limit or a quota holds something back."""
-    return any(reason.code in SHORT_OF_QUOTA for reason in outcome.reasons)
+    return any(row_of(reason.code).is_of_quota for reason in outcome.reasons)
 
 
 def place_in_line(plan: Plan, number: int) -> PlaceInLine:

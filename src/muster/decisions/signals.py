@@ -11,26 +11,14 @@ from typing import Final, NamedTuple
 from muster.api.cluster import Pod, PodCondition
 from muster.api.podgroup import PodGroup
 from muster.decisions.words import foremost, sentence
-from muster.plan.outcome import Code, Outcome, Plan, Reason
+from muster.model.reasons import needs_somebody, nodes_help, row_of
+from muster.plan.outcome import Outcome, Plan, Reason
 from muster.snapshot.arrays import Gang
 from muster.snapshot.world import Key, World, key_of
 
 POD_SCHEDULED: Final = "PodScheduled"
 ACCEPTED: Final = "muster.dev/Accepted"
 UNSCHEDULABLE: Final = "Unschedulable"
-# Room that could come with new nodes.
-_MORE_NODES_HELP: Final = frozenset(
-    {Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT}
-)
-# What neither nodes nor time mend.
-_SOMEBODY_MUST_MEND: Final = frozenset(
-    {
-        *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
-        *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
-        *(Code.PRIORITY_NOT_ALLOWED, Code.OVER_LIMIT, Code.OVER_QUOTA),
-    }
-)
-_ABOUT_PODS: Final = frozenset({Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD})
 _OURS: Final = (POD_SCHEDULED, ACCEPTED)
 
 
@@ -69,13 +57,13 @@ def signals_of(plan: Plan, number: int, world: World, words: Words) -> Iterator[
         wanted = (marks[at],) if at in marks else ()
         for name in batch.pods:
             yield from signal(world.pods[gang.key[0], name].pod, wanted, words)
-    noted = {note.pod for note in gang.notes if note.code in _ABOUT_PODS}
+    noted = {note.pod for note in gang.notes if row_of(note.code).about_pods}
     for (_, name), facts in world.members.get(gang.key, {}).items():
         if facts.pod.spec.node_name and name not in noted and facts.pod.status.conditions:
             yield from signal(facts.pod, (), words)
     for note in gang.notes:
         meant = world.pods.get((gang.key[0], note.pod))
-        if note.code in _ABOUT_PODS and meant is not None:
+        if row_of(note.code).about_pods and meant is not None:
             reason = Reason(note.code, note.row, detail=note.detail, pod=note.pod)
             message = sentence(reason, gang, plan.snapshot)
             refused = PodCondition(type=ACCEPTED, status="False", reason=note.code, message=message)
@@ -89,18 +77,22 @@ def _marks(gang: Gang, outcome: Outcome, group: PodGroup) -> dict[int, PodCondit
     found: dict[int, PodCondition] = {}
     if not outcome.satisfied:
         first = foremost(outcome)
-        if first is not None and first.reason.code in _MORE_NODES_HELP | _SOMEBODY_MUST_MEND:
+        if first is not None and _is_told(first.reason.code):
             found = dict.fromkeys(range(len(gang.waiting)), _mark(gang, first.reason))
         return found
     for reason in outcome.reasons:
-        if reason.surplus and reason.code in _MORE_NODES_HELP:
+        if reason.surplus and nodes_help(reason.code):
             for at in gang.batches_below(reason.row):
                 found.setdefault(at, _mark(gang, reason))
     return found
 
 
+def _is_told(code: str) -> bool:
+    return nodes_help(code) or needs_somebody(code)
+
+
 def _mark(gang: Gang, reason: Reason) -> PodCondition:
-    word = UNSCHEDULABLE if reason.code in _MORE_NODES_HELP else reason.code
+    word = UNSCHEDULABLE if nodes_help(reason.code) else reason.code
     return PodCondition(type=POD_SCHEDULED, status="False", reason=word, message=_words(gang, reason))
 
 

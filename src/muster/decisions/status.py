@@ -17,8 +17,9 @@ from muster.api.model import Condition
 from muster.api.podgroup import ChildCounts, PodCounts, PodGroupStatus, ResourcesStatus, SubGroupStatus
 from muster.decisions.plan import core_rows, domain_of
 from muster.decisions.words import foremost, sentence, told
+from muster.model.reasons import Code
 from muster.plan.accounts import firm_shapes
-from muster.plan.outcome import Code, Outcome, Plan, Verdict
+from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.gangs import is_reserved
 from muster.snapshot.requests import HOST_PORT, PODS

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from muster.api.cluster import SUBGROUP_LABEL
 from muster.api.nearest import Nearest
 from muster.api.priorities import MAX_PRIORITY_ANNOTATION
-from muster.api.queue import ALLOWED_NAMESPACES_ANNOTATION
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, counted, listed
 from muster.errors import DEFECT
-from muster.plan.outcome import LEAVING, Action, Code, Outcome, Reason, Verdict
+from muster.model.reasons import Code, rank_of, row_of
+from muster.plan.outcome import LEAVING, Action, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.gangs import WAITS_FOR_PROMISED
 
@@ -21,25 +21,6 @@ LONGEST = 250
 
 _BETWEEN = " · "
 _LONG_NAME, _LONG_PATH = 40, 60
-
-# What the user must mend stands first, then what somebody chose, what this cycle takes away, what a controller owes,
-# what a queue does not allow, what never fits as it is written, what more room would mend, and last what time mends.
-PRECEDENCE = (
-    *(Code.INVALID, Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED),
-    *(Code.QUEUE_CYCLE, Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
-    *(Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.PRIORITY_NOT_FOUND),
-    *(Code.UNSUPPORTED, Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD, Code.NOT_TRIED, Code.BIND_BACKOFF),
-    *(Code.EVICTED, Code.WAITING_FOR_PODS),
-    *(Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA, Code.TOPOLOGY_DRIFT),
-    *(Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.SEARCH_BUDGET),
-    *(Code.WAITING_FOR_ROOM, Code.SCHEDULER_ERROR, Code.STAYS_IN_QUEUE, Code.STAYS_PREEMPTIBLE),
-)
-_RANK = {code: rank for rank, code in enumerate(PRECEDENCE)}
-# These say something about single pods or a wish; alone they keep no gang from its minimum.
-_ABOUT_PODS = frozenset({Code.SET_ASIDE, Code.NOT_ADMITTED, Code.BAD_POD})
-_REMARKS = _ABOUT_PODS | {Code.PRIORITY_NOT_FOUND, Code.STAYS_IN_QUEUE, Code.STAYS_PREEMPTIBLE}
-SHORT_OF_ROOM = frozenset({Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED})
-SHORT_OF_QUOTA = frozenset({Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA})
 
 
 class Told(NamedTuple):
@@ -55,7 +36,7 @@ def told(outcome: Outcome) -> list[Told]:
     for reason in outcome.reasons:
         first = kept.get((reason.code, reason.row))
         kept[reason.code, reason.row] = Told(reason, 0) if first is None else first._replace(others=first.others + 1)
-    return sorted(kept.values(), key=lambda one: (_RANK.get(one.reason.code, len(_RANK)), one.reason.row))
+    return sorted(kept.values(), key=lambda one: (rank_of(one.reason.code), one.reason.row))
 
 
 def waits(outcome: Outcome) -> bool:
@@ -69,9 +50,13 @@ def foremost(outcome: Outcome) -> Told | None:
     if outcome.verdict is not Verdict.PLACED:
         # Where pods are missing, those that are there and can't be counted are what somebody can mend.
         missing = any(one.reason.code == Code.WAITING_FOR_PODS for one in reasons)
-        remarks = _REMARKS - _ABOUT_PODS if missing else _REMARKS
-        reasons.sort(key=lambda one: one.reason.surplus or one.reason.code in remarks)
+        reasons.sort(key=lambda one: one.reason.surplus or _is_remark(one.reason.code, missing=missing))
     return reasons[0] if reasons else None
+
+
+def _is_remark(code: str, *, missing: bool) -> bool:
+    row = row_of(code)
+    return row.is_remark and not (missing and row.about_pods)
 
 
 def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0, *, sent: bool = True) -> str:
@@ -79,10 +64,13 @@ def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0, *,
 
     `sent`: what the plan does is done; else it would be.
     """
-    make = _SENTENCES.get(reason.code)
+    row, make = row_of(reason.code), _SENTENCES.get(reason.code)
     about = _About(reason, gang, snapshot, others, sent=sent)
-    parts = list(make(about)) if make is not None else [reason.code, reason.detail]
-    if reason.code in SHORT_OF_ROOM and (why := _kept_away(about)):
+    if row.says is not None:
+        parts = [part.format_map(about) for part in row.says]
+    else:
+        parts = list(make(about)) if make is not None else [reason.code, reason.detail]
+    if row.is_counted and (why := _kept_away(about)):
         parts[1] = f"{parts[1]}; {why}" if parts[1] else why
     return fitted(parts)
 
@@ -106,6 +94,23 @@ class _About:
         self.node = gang.tree.nodes[reason.row]
         self.who = shortened(self.node.name or "the gang")
         self.path = path_of(reason, snapshot)
+
+    def __getitem__(self, name: str) -> str:
+        """What a sentence of the table may name."""
+        match name:
+            case "detail" | "pod":
+                found: str = getattr(self.reason, name)
+                return found
+            case "best":
+                return f"{self.reason.best:,}"
+            case "namespace":
+                return self.gang.key[0]
+            case "preemptibility":
+                return self.gang.preemptibility
+            case "more":
+                return _and_more("", self.others)
+            case _:
+                return str(getattr(self, name))
 
     @property
     def level(self) -> str:
@@ -316,30 +321,11 @@ def _evicted(about: _About) -> list[str]:
     return [_and_more(what, about.others), "", "they wait again when their controller has made them anew"]
 
 
-def _topology_drift(about: _About) -> list[str]:
-    level = about.level
-    return [
-        f"placed pods of {about.who} lie in {about.reason.best:,} domains where one {level} is required",
-        "nothing is added there",
-        f"delete the pods outside one {level}; they come back inside it",
-    ]
-
-
-def _invalid(about: _About) -> list[str]:
-    return ["the PodGroup is invalid", about.reason.detail, "mend it; muster validate says everything about it"]
-
-
 def _queue_not_found(about: _About) -> list[str]:
     name, field = about.reason.detail, about.gang.queue_field
     meant = Nearest(about.snapshot.queues.names).to(name)
     remedy = f"create it, or name one that does in {field}"
     return [f"the queue {name} does not exist", f"did you mean {meant}?" if meant else "", remedy]
-
-
-def _queue_forbidden(about: _About) -> list[str]:
-    what = f"the queue {about.queue} takes no gangs of the namespace {about.gang.key[0]}"
-    remedy = f"add it to the annotation {ALLOWED_NAMESPACES_ANNOTATION} of the Queue, or use another queue"
-    return [what, "", remedy]
 
 
 def _queue_not_leaf(about: _About) -> list[str]:
@@ -376,7 +362,11 @@ def _unread(queue: str, error: str) -> list[str]:
 
 def queue_in_words(queue: str, code: str, detail: str) -> str:
     """Why nothing can be charged to a queue, in one sentence."""
-    parts = {Code.QUEUE_ORPHANED: _orphaned, Code.QUEUE_CYCLE: _in_a_cycle, Code.QUEUE_INVALID: _unread}
+    parts: dict[str, Callable[[str, str], list[str]]] = {
+        Code.QUEUE_ORPHANED: _orphaned,
+        Code.QUEUE_CYCLE: _in_a_cycle,
+        Code.QUEUE_INVALID: _unread,
+    }
     return fitted(parts[code](queue, detail))
 
 
@@ -417,19 +407,6 @@ def _enough(reason: Reason) -> str:
     """The limit or quota with which as much as is asked for would be left."""
     amount = (reason.total or 0) - reason.best + reason.asked
     return charge_alone(reason.charge, amount) if reason.charge != NONE else f"{amount:,}"
-
-
-def _topology_not_found(about: _About) -> list[str]:
-    return [about.reason.detail, "", "create it, or name another in topologyConstraint.topology"]
-
-
-def _level_not_found(about: _About) -> list[str]:
-    return [about.reason.detail, "", "name one of its levels by label, alias or the label's last part"]
-
-
-def _priority_not_found(about: _About) -> list[str]:
-    what = f"the PriorityClass {about.reason.detail} does not exist"
-    return [what, "the default counts instead", "create it, or name another in spec.priorityClassName"]
 
 
 def _priority_not_allowed(about: _About) -> list[str]:
@@ -486,29 +463,9 @@ def _not_admitted(about: _About) -> list[str]:
     return [_and_more(what, about.others), "it holds its room and does not count", "delete it: its successor counts"]
 
 
-def _stays_in_queue(about: _About) -> list[str]:
-    queue, wanted = about.gang.queue, about.reason.detail
-    what = f"queue {queue} admitted {about.who} and is charged for it; the spec names queue {wanted}"
-    return [what, "", "it moves when none of its pods runs any more"]
-
-
-def _stays_preemptible(about: _About) -> list[str]:
-    what = f"{about.who} is {about.gang.preemptibility}, as it was admitted; the spec says {about.reason.detail}"
-    return [what, f"the quota of queue {about.queue} has no place for it", "it counts when the quota has place"]
-
-
-def _bad_pod(about: _About) -> list[str]:
-    what = f"the pod {about.reason.pod} can't be read: {about.reason.detail}"
-    return [_and_more(what, about.others), "it is not placed", "mend its requests"]
-
-
 def _not_tried(about: _About) -> list[str]:
     what = f"{about.who} is below its minimum, and no free room is given away in this cycle"
     return [what, "", about.reason.detail or f"add {Action.ALLOCATE} to the actions"]
-
-
-def _bind_backoff(about: _About) -> list[str]:
-    return [f"binding pods of {about.who} failed: {about.reason.detail}", "", "it is tried again after a while"]
 
 
 def _scheduler_error(about: _About) -> list[str]:
@@ -521,30 +478,20 @@ def _and_more(what: str, others: int) -> str:
 
 
 _SENTENCES: dict[str, Callable[[_About], Collection[str]]] = {
-    Code.INVALID: _invalid,
     Code.QUEUE_NOT_FOUND: _queue_not_found,
-    Code.QUEUE_FORBIDDEN: _queue_forbidden,
     Code.QUEUE_NOT_LEAF: _queue_not_leaf,
     Code.QUEUE_ORPHANED: _queue_orphaned,
     Code.QUEUE_CYCLE: _queue_cycle,
     Code.QUEUE_INVALID: _queue_invalid,
-    Code.TOPOLOGY_NOT_FOUND: _topology_not_found,
-    Code.LEVEL_NOT_FOUND: _level_not_found,
-    Code.PRIORITY_NOT_FOUND: _priority_not_found,
     Code.PRIORITY_NOT_ALLOWED: _priority_not_allowed,
     Code.UNSUPPORTED: _unsupported,
     Code.SET_ASIDE: _set_aside,
     Code.NOT_ADMITTED: _not_admitted,
-    Code.STAYS_IN_QUEUE: _stays_in_queue,
-    Code.STAYS_PREEMPTIBLE: _stays_preemptible,
-    Code.BAD_POD: _bad_pod,
     Code.NOT_TRIED: _not_tried,
-    Code.BIND_BACKOFF: _bind_backoff,
     Code.WAITING_FOR_PODS: _waiting_for_pods,
     Code.OVER_LIMIT: _over_limit,
     Code.OVER_QUOTA: _over_quota,
     Code.WAITING_FOR_QUOTA: _waiting_for_quota,
-    Code.TOPOLOGY_DRIFT: _topology_drift,
     Code.INSUFFICIENT: _insufficient,
     Code.NOT_ENOUGH_IN_DOMAIN: _not_enough_in_domain,
     Code.FRAGMENTED: _fragmented,

@@ -10,12 +10,13 @@ from functools import partial
 import numpy as np
 
 from muster.api.tree import NONE, satisfied
+from muster.model.reasons import Code
 from muster.plan.accounts import NOTHING, Accounts, Charge, plus
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.evictor import Evictor, Sacrifice, Served
 from muster.plan.invariants import Checker
 from muster.plan.ledger import Ledger, Taking
-from muster.plan.outcome import LEAVING, Action, Code, Eviction, Placement, Reason, Verdict
+from muster.plan.outcome import LEAVING, Action, Eviction, Placement, Reason, Verdict
 from muster.plan.progress import Permit, Progress, counts_of
 from muster.plan.proof import Proof, Refused, mentions_queue
 from muster.plan.reserved import Reserved

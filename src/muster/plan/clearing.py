@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from muster.api.tree import NONE, Tree, core, satisfied
-from muster.plan.outcome import Action, Answer, Code, Eviction, Reason, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import Action, Answer, Eviction, Reason, Verdict
 from muster.snapshot.arrays import Clearance, Counts, Gang, Snapshot
 
 GRANTED, REFUSED, EXPIRED, DONE = "Granted", "Refused", "Expired", "Done"

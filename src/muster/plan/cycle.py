@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from muster.api.tree import NONE, satisfied
+from muster.model.reasons import Code
 from muster.plan.allotment import Allotment
 from muster.plan.attempt import Attempt, Engine
 from muster.plan.books import Ask, Books, State
@@ -19,19 +20,7 @@ from muster.plan.ledger import Taking
 from muster.plan.lone import Lone
 from muster.plan.memory import Chosen, Memory, Recall, Remembered, Waits
 from muster.plan.order import Line, Turn, is_in_line, turns_of
-from muster.plan.outcome import (
-    ACTIONS,
-    Action,
-    Answer,
-    Code,
-    Eviction,
-    Outcome,
-    Outcomes,
-    Plan,
-    Reason,
-    UnitKind,
-    Verdict,
-)
+from muster.plan.outcome import ACTIONS, Action, Answer, Eviction, Outcome, Outcomes, Plan, Reason, UnitKind, Verdict
 from muster.plan.progress import Progress, counts_of, whole_again
 from muster.plan.proof import Proof, Refused, is_refused, mentions_queue
 from muster.plan.protecting import with_protection

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from muster.api.tree import NONE
+from muster.model.reasons import Code
 from muster.plan.accounts import NOTHING
 from muster.plan.attempt import Engine
 from muster.plan.books import Books
@@ -15,7 +16,7 @@ from muster.plan.evictor import Wanted, nobody
 from muster.plan.layout import over_nodes, slice_rows
 from muster.plan.ledger import Taking
 from muster.plan.order import Line, Turn
-from muster.plan.outcome import Action, Code, Outcome, Placement, Reason, RowOutcome, Verdict
+from muster.plan.outcome import Action, Outcome, Placement, Reason, RowOutcome, Verdict
 from muster.plan.reasons import reason_of_issue
 from muster.snapshot.arrays import Snapshot
 

@@ -22,46 +22,6 @@ class Verdict(enum.Enum):
     HELD = "Held"
 
 
-class Code:
-    """Every reason, in one word. What the user must mend stands first, what time may mend last."""
-
-    INVALID = "Invalid"
-    QUEUE_NOT_FOUND = "QueueNotFound"
-    QUEUE_FORBIDDEN = "QueueForbidden"
-    QUEUE_NOT_LEAF = "QueueNotLeaf"
-    QUEUE_ORPHANED = "QueueOrphaned"
-    QUEUE_CYCLE = "QueueCycle"
-    QUEUE_INVALID = "QueueInvalid"
-    PRIORITY_NOT_ALLOWED = "PriorityNotAllowed"
-    TOPOLOGY_NOT_FOUND = "TopologyNotFound"
-    LEVEL_NOT_FOUND = "LevelNotFound"
-    PRIORITY_NOT_FOUND = "PriorityClassNotFound"
-    UNSUPPORTED = "Unsupported"
-    SET_ASIDE = "SetAside"
-    # A bound pod that this gang did not bind; a gang that names another queue than the one that admitted it; one that
-    # asks for more protection than the quota of its queue has place for.
-    NOT_ADMITTED = "NotAdmitted"
-    STAYS_IN_QUEUE = "StaysInQueue"
-    STAYS_PREEMPTIBLE = "StaysPreemptible"
-    BAD_POD = "BadPod"
-    BIND_BACKOFF = "BindBackoff"
-    NOT_TRIED = "NotTried"
-    WAITING_FOR_PODS = "WaitingForPods"
-    # More than its queue may ever have of it; more than may be non-preemptible; as much, but others have it now.
-    OVER_LIMIT = "OverLimit"
-    OVER_QUOTA = "OverQuota"
-    WAITING_FOR_QUOTA = "WaitingForQuota"
-    TOPOLOGY_DRIFT = "TopologyDrift"
-    INSUFFICIENT = "InsufficientResources"
-    NOT_ENOUGH_IN_DOMAIN = "NotEnoughInDomain"
-    FRAGMENTED = "TopologyFragmented"
-    NO_ARRANGEMENT = "NoArrangement"
-    SEARCH_BUDGET = "SearchBudgetSpent"
-    WAITING_FOR_ROOM = "WaitingForRoom"
-    EVICTED = "Evicted"
-    SCHEDULER_ERROR = "SchedulerError"
-
-
 class Reason(NamedTuple):
     """Why something waits, as data: about which tree node, what was asked, the best that was there, and where.
 

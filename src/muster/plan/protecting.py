@@ -8,8 +8,8 @@ counts as it was admitted. What protects less counts at once.
 from dataclasses import replace
 
 from muster.api.tree import NONE
+from muster.model.reasons import Code
 from muster.plan.accounts import NOTHING, Accounts, plus
-from muster.plan.outcome import Code
 from muster.snapshot.arrays import PROTECTION, Gang, Issue, Snapshot
 
 _LEVEL = {one: level for level, one in enumerate(PROTECTION)}

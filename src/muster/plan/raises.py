@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from muster.api.tree import NONE
+from muster.model.reasons import Code, row_of
 from muster.plan.cycle import Policy, schedule
-from muster.plan.outcome import Code, Outcome, Plan, Reason, Verdict
+from muster.plan.outcome import Outcome, Plan, Reason, Verdict
 from muster.snapshot.queues import Queues
 
-_CODES = frozenset({Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA})
 # A raise may help others first, or meet the next end: so often it is tried again, less often where cycles are long.
 _MOST_TRIALS, _MOST_TURNS = 8, 2_000
 
@@ -49,7 +49,7 @@ def raises(plan: Plan, number: int, policy: Policy | None = None, units: tuple[i
 def _refusal(outcome: Outcome) -> Reason | None:
     """What a queue says about the minimum."""
     for reason in outcome.reasons:
-        if reason.code in _CODES and not reason.surplus and NONE not in (reason.queue, reason.charge):
+        if row_of(reason.code).is_of_quota and not reason.surplus and NONE not in (reason.queue, reason.charge):
             return reason
     return None
 

@@ -1,7 +1,8 @@
 """From a proof, or the lack of one, to the reason that people are told; as data."""
 
+from muster.model.reasons import Code
 from muster.plan.nearest import Near
-from muster.plan.outcome import Code, Reason
+from muster.plan.outcome import Reason
 from muster.plan.proof import Certificate, Choices, Drift, Exhausted, Proof, Refused
 from muster.snapshot.arrays import Gang, Issue, Snapshot
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.api.tree import NONE, satisfied
-from muster.plan.outcome import Action, Code, Outcome, Plan, Reason, RowOutcome, Verdict
+from muster.model.reasons import Code
+from muster.plan.outcome import Action, Outcome, Plan, Reason, RowOutcome, Verdict
 from muster.plan.progress import Progress
 from muster.plan.reasons import reason_of_issue
 from muster.snapshot.arrays import NOBODY, Counts, Gang, Key, Placed, Snapshot

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from muster.api.once import once
 from muster.api.tree import NONE, core, satisfied
+from muster.model.reasons import Code
 from muster.plan.accounts import core_counts
-from muster.plan.outcome import Code, UnitKind
+from muster.plan.outcome import UnitKind
 from muster.snapshot.arrays import Gang, Placed, Snapshot
 
 Numbers = npt.NDArray[np.int64]

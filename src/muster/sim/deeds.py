@@ -5,7 +5,8 @@ and what it found wrong with its own decisions.
 from collections import Counter
 
 from muster.api.tree import satisfied
-from muster.plan.outcome import Code, Plan
+from muster.model.reasons import Code
+from muster.plan.outcome import Plan
 from muster.snapshot.arrays import Gang
 
 

@@ -13,7 +13,8 @@ import msgspec
 
 from muster.api.cluster import PREEMPTED
 from muster.embedded.store import DELETED, Change
-from muster.plan.outcome import Code, Verdict
+from muster.model.reasons import Code, Step, failing, nodes_help
+from muster.plan.outcome import Verdict
 from muster.sim.scenario import (
     EvictionExpected,
     Expected,
@@ -40,17 +41,13 @@ _QUEUE_FIELDS = {
 }
 _PLACED, _INFEASIBLE, _UNDECIDED, _HELD = (one.value for one in Verdict)
 # A status has no word for the verdict of a gang below its minimum, but its foremost reason tells: Infeasible;
-_IN_VAIN = {Code.INSUFFICIENT, Code.NOT_ENOUGH_IN_DOMAIN, Code.FRAGMENTED, Code.NO_ARRANGEMENT, Code.TOPOLOGY_DRIFT}
+_IN_VAIN = {*filter(nodes_help, Code), Code.TOPOLOGY_DRIFT}
 # Held, or Infeasible when the queue closes only one of several ways;
-_BY_A_QUEUE = {Code.OVER_LIMIT, Code.OVER_QUOTA, Code.WAITING_FOR_QUOTA}
+_BY_A_QUEUE = failing(Step.QUOTA)
 # any, for it is about something else. A search that is not over is Undecided, and all other reasons say Held.
 _BESIDE = {Code.EVICTED, Code.BIND_BACKOFF, Code.SET_ASIDE, Code.BAD_POD, Code.PRIORITY_NOT_FOUND, Code.SCHEDULER_ERROR}
 # These hold also a gang that is placed: nothing is added to it.
-_HOLDING = {
-    *(Code.QUEUE_NOT_FOUND, Code.QUEUE_FORBIDDEN, Code.QUEUE_NOT_LEAF, Code.QUEUE_ORPHANED, Code.QUEUE_CYCLE),
-    *(Code.QUEUE_INVALID, Code.PRIORITY_NOT_ALLOWED),
-    *(Code.TOPOLOGY_NOT_FOUND, Code.LEVEL_NOT_FOUND, Code.UNSUPPORTED),
-}
+_HOLDING = failing(Step.QUEUE) | failing(Step.PRIORITY) | failing(Step.TOPOLOGY) | failing(Step.SUPPORTED)
 # Numbers of a sentence, with their units; of those, how much room or how many pods there are.
 _NUMBER = r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)([MGT]?)(?![\w.])"
 _EVERY, _BEST = re.compile(_NUMBER), re.compile(rf"(?<=there is room for ){_NUMBER}|{_NUMBER} (?:of \d|left of )")

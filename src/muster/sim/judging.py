@@ -15,7 +15,7 @@ from muster.embedded.server import Server
 from muster.embedded.store import DELETED, Change
 from muster.errors import DEFECT
 from muster.kube.transport import Request
-from muster.plan.outcome import Code
+from muster.model.reasons import Code
 from muster.sim.binds import Binds
 from muster.sim.books import GROUPS, PODS, Books, is_muster
 from muster.sim.budgets import BUDGETS, Budgets

@@ -17,6 +17,7 @@ from muster.api.queue import Queue
 from muster.api.topology import Topology
 from muster.api.tree import NONE
 from muster.api.validation.context import Settings
+from muster.model.reasons import Code
 from muster.snapshot.apart import FREE, Apart, Around
 from muster.snapshot.arrays import Gang, Issue, Promised, Repelled, Snapshot, Stray
 from muster.snapshot.asked import Asked
@@ -24,8 +25,6 @@ from muster.snapshot.claims import Tie, Ties
 from muster.snapshot.clearances import clearances_of
 from muster.snapshot.domains import Domains, domains_of
 from muster.snapshot.gangs import (
-    SCHEDULER_ERROR,
-    UNSUPPORTED,
     Checked,
     Known,
     Surroundings,
@@ -333,7 +332,7 @@ class Builder:
             entry = world.quarantine[thing] = Quarantined(said_of(defect))
             return self._unknown(key, group, entry.why)
         if entry is not None:
-            gang = replace(gang, held=(*gang.held, Issue(SCHEDULER_ERROR, 0, entry.why)))
+            gang = replace(gang, held=(*gang.held, Issue(Code.SCHEDULER_ERROR, 0, entry.why)))
         return gang
 
     def _unknown(self, key: Key, group: PodGroup, why: str) -> Gang:
@@ -639,7 +638,7 @@ def _held(gang: Gang, too_many: Collection[int]) -> Gang:
     wrong = next((batch for batch in gang.waiting if batch.shape in too_many), None)
     if wrong is None:
         return gang
-    return replace(gang, held=(*gang.held, Issue(UNSUPPORTED, wrong.leaf, _TOO_MANY_PORTS, wrong.pods[0])))
+    return replace(gang, held=(*gang.held, Issue(Code.UNSUPPORTED, wrong.leaf, _TOO_MANY_PORTS, wrong.pods[0])))
 
 
 def _names(labels: Mapping[str, str], named: Mapping[str, frozenset[str | None]]) -> bool:

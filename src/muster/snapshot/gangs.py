@@ -21,6 +21,7 @@ from muster.api.validation import podgroup
 from muster.api.validation.context import Context, Settings
 from muster.api.validation.violation import ERROR, Report
 from muster.errors import BadObject
+from muster.model.reasons import Code
 from muster.snapshot.arrays import (
     PROTECTION,
     Batch,
@@ -37,7 +38,7 @@ from muster.snapshot.arrays import (
 from muster.snapshot.guards import Guards
 from muster.snapshot.kept import keeping_of
 from muster.snapshot.priorities import Ranks
-from muster.snapshot.queues import QUEUE_NOT_FOUND, Standing
+from muster.snapshot.queues import Standing
 from muster.snapshot.referred import Referred
 from muster.snapshot.requests import Request
 from muster.snapshot.times import since_epoch_ns
@@ -49,12 +50,8 @@ _NOTHING_BETTER: Mapping[str, Recorded] = {}
 # Stands for a gang whose SubGroups make no tree; it is held anyway.
 _NO_TREE = Tree((TreeNode("", NONE, (), 1, 0, None, "spec"),), ())
 
-INVALID, UNSUPPORTED, SET_ASIDE, BAD_POD = "Invalid", "Unsupported", "SetAside", "BadPod"
-BIND_BACKOFF, SCHEDULER_ERROR = "BindBackoff", "SchedulerError"
-WAITING_FOR_ROOM = "WaitingForRoom"
 # How the message goes on after the name when the room is not the gang's: other schedulers have nominated it.
 WAITS_FOR_PROMISED = "waits for room that is nominated for pods of other schedulers"
-NOT_ADMITTED, STAYS_IN_QUEUE = "NotAdmitted", "StaysInQueue"
 # How long a gang may stay below its minimum when it does not say.
 _GRACE_NS = 60 * 10**9
 
@@ -126,13 +123,13 @@ def gang_of(
     known: Known = NOTHING_KNOWN,
 ) -> Gang:
     """The gang, with everything that keeps it from being tried."""
-    held: list[Issue] = [Issue(INVALID, 0, error)] if error else []
+    held: list[Issue] = [Issue(Code.INVALID, 0, error)] if error else []
     if known.resting:
-        held.append(Issue(BIND_BACKOFF, 0, known.resting))
+        held.append(Issue(Code.BIND_BACKOFF, 0, known.resting))
     notes: list[Issue] = []
     tree, wrong = _checked(key, group, around)
     if wrong and not held:
-        held.append(Issue(INVALID, 0, wrong))
+        held.append(Issue(Code.INVALID, 0, wrong))
     oldest_first = list(_admitted(sorted(members, key=_age), group.metadata.uid, around, notes))
     queue = _queue_of(group.spec.queue or around.default_queue, oldest_first, key[0], around.queues, notes)
     if (problem := around.queues.problem_of(queue, key[0])) is not None:
@@ -196,7 +193,7 @@ def _admitted(members: Iterable[PodFacts], uid: str, around: Surroundings, notes
             yield facts
         elif facts.state is State.PLACED:
             queue = facts.mark.queue if facts.mark is not None else ""
-            notes.append(Issue(NOT_ADMITTED, 0, queue, facts.pod.metadata.name))
+            notes.append(Issue(Code.NOT_ADMITTED, 0, queue, facts.pod.metadata.name))
 
 
 def _queue_of(wanted: str, admitted: Iterable[PodFacts], namespace: str, queues: Standing, notes: list[Issue]) -> str:
@@ -208,10 +205,10 @@ def _queue_of(wanted: str, admitted: Iterable[PodFacts], namespace: str, queues:
     if wanted in found or not found:
         return wanted
     queue = min(found, key=lambda queue: (-found[queue], queue))
-    is_gone = (problem := queues.problem_of(queue, namespace)) is not None and problem.code == QUEUE_NOT_FOUND
+    is_gone = (problem := queues.problem_of(queue, namespace)) is not None and problem.code == Code.QUEUE_NOT_FOUND
     if is_gone and queues.problem_of(wanted, namespace) is None:
         return wanted
-    notes.append(Issue(STAYS_IN_QUEUE, 0, wanted))
+    notes.append(Issue(Code.STAYS_IN_QUEUE, 0, wanted))
     return queue
 
 
@@ -280,7 +277,7 @@ def unknown_gang(key: Key, queue: str, aside: Iterable[int], leaving: Iterable[i
         _NO_TREE,
         aside=tuple(aside),
         leaving=leavers,
-        held=(Issue(SCHEDULER_ERROR, 0, why),),
+        held=(Issue(Code.SCHEDULER_ERROR, 0, why),),
         unknown=True,
     )
 
@@ -308,7 +305,7 @@ def _nominated_since(group: PodGroup) -> int:
 
 def is_reserved(condition: Condition) -> bool:
     """Whether a gang waits for room that is reserved for it."""
-    return condition.reason == WAITING_FOR_ROOM and WAITS_FOR_PROMISED not in condition.message
+    return condition.reason == Code.WAITING_FOR_ROOM and WAITS_FOR_PROMISED not in condition.message
 
 
 def _was_core(group: PodGroup, tree: Tree) -> tuple[bool, ...] | None:
@@ -451,7 +448,7 @@ class _Pods:
             admitted = facts.mark.queue if facts.mark is not None else ""
             self.leaving.append((leaf, around.shape_number(facts, self._priority), admitted))
         if leaf == NONE:
-            self._notes.append(Issue(SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
+            self._notes.append(Issue(Code.SET_ASIDE, 0, metadata.labels.get(SUBGROUP_LABEL, ""), metadata.name))
             if facts.state is State.PLACED and facts.pod.spec.node_name in around.node_row:
                 self.aside.append(facts)
             return
@@ -481,14 +478,14 @@ class _Pods:
     def _wait(self, facts: PodFacts, leaf: int) -> None:
         name = facts.pod.metadata.name
         if facts.problem:
-            self._notes.append(Issue(BAD_POD, leaf, facts.problem, name))
+            self._notes.append(Issue(Code.BAD_POD, leaf, facts.problem, name))
             return
         if facts.unsupported:
-            self._held.append(Issue(UNSUPPORTED, leaf, ", ".join(facts.unsupported), name))
+            self._held.append(Issue(Code.UNSUPPORTED, leaf, ", ".join(facts.unsupported), name))
         if facts.refers:
             obstacles, _ = self._around.referred.look(self._namespace, facts.refers)
             # One for each pod, as of fields: a pod may mount many claims.
-            self._held += [Issue(UNSUPPORTED, leaf, str(one), name, remedy=one.remedy) for one in obstacles[:1]]
+            self._held += [Issue(Code.UNSUPPORTED, leaf, str(one), name, remedy=one.remedy) for one in obstacles[:1]]
         for doubt in self._around.referred.doubts(facts.request):
             self.doubts.setdefault(doubt.resource, doubt._replace(pod=name))
         nominated = self._around.node_row.get(facts.pod.status.nominated_node_name, NONE)

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable, Mapping
 from muster.api.cluster import BUILT_IN_PRIORITIES, Pod, PriorityClass
 from muster.api.once import once
 from muster.api.priorities import HIGHEST_OF_USERS
+from muster.model.reasons import Code
 from muster.snapshot.arrays import Issue
 from muster.snapshot.queues import Standing
 from muster.snapshot.world import PodFacts, State
 
-PRIORITY_NOT_FOUND, PRIORITY_NOT_ALLOWED = "PriorityClassNotFound", "PriorityNotAllowed"
 # Pods in these states are still to run, or run.
 _LIVE = frozenset({State.WAITING, State.GATED, State.PLACED})
 
@@ -63,21 +63,21 @@ class Ranks:
         """
         stated = self._values.get(name)
         if name and stated is None:
-            notes.append(Issue(PRIORITY_NOT_FOUND, 0, name))
+            notes.append(Issue(Code.PRIORITY_NOT_FOUND, 0, name))
         priority = self.default if stated is None else stated
         most = self._queues.max_priority_of(queue)
         if priority > HIGHEST_OF_USERS and (issue := self._refusal(namespace, name, pods)) is not None:
             held.append(issue)
             priority = self.default
         elif most is not None and priority > most:
-            held.append(Issue(PRIORITY_NOT_ALLOWED, 0, name, asked=priority, most=most))
+            held.append(Issue(Code.PRIORITY_NOT_ALLOWED, 0, name, asked=priority, most=most))
         return priority if most is None else min(priority, most)
 
     def _refusal(self, namespace: str, name: str, pods: Iterable[PodFacts]) -> Issue | None:
         """Why a system class does not count; None when it does."""
         if namespace not in self._system_namespaces:
-            return Issue(PRIORITY_NOT_ALLOWED, 0, name)
+            return Issue(Code.PRIORITY_NOT_ALLOWED, 0, name)
         for facts in pods:
             if facts.state in _LIVE and facts.pod.spec.priority_class_name != name:
-                return Issue(PRIORITY_NOT_ALLOWED, 0, name, facts.pod.metadata.name)
+                return Issue(Code.PRIORITY_NOT_ALLOWED, 0, name, facts.pod.metadata.name)
         return None

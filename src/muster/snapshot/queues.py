@@ -24,6 +24,7 @@ from muster.api.queue import Queue, entitlement_of
 from muster.api.tree import NONE
 from muster.api.validation.context import QueueTree
 from muster.errors import BadObject
+from muster.model.reasons import Code
 from muster.snapshot.room import Amounts
 from muster.snapshot.times import since_epoch_ns
 
@@ -33,9 +34,6 @@ _GPU = CHARGES.index("gpu")
 PARTS = api.GPU_PARTS
 # More than anybody has, and still small enough to be added to.
 UNLIMITED = 2**60
-
-QUEUE_NOT_FOUND, QUEUE_NOT_LEAF, QUEUE_FORBIDDEN = "QueueNotFound", "QueueNotLeaf", "QueueForbidden"
-QUEUE_ORPHANED, QUEUE_CYCLE, QUEUE_INVALID = "QueueOrphaned", "QueueCycle", "QueueInvalid"
 
 
 class Cost(NamedTuple):
@@ -177,12 +175,12 @@ class Standing:
         What an unreadable queue guarantees or allows nobody knows: nothing is given to it, nothing taken from it.
         """
         tree = self._tree
-        found = {name: Problem(QUEUE_CYCLE, tree.cycle_in_words(name)) for name in tree.cycle_of}
+        found = {name: Problem(Code.QUEUE_CYCLE, tree.cycle_in_words(name)) for name in tree.cycle_of}
         for name in sorted(invalid.keys() & self._queues.keys() - found.keys()):
-            found[name] = Problem(QUEUE_INVALID, f"{name}: {invalid[name]}")
+            found[name] = Problem(Code.QUEUE_INVALID, f"{name}: {invalid[name]}")
         below = [(queue, problem) for name, problem in found.items() for queue in tree.children.get(name, ())]
         for missing in tree.children.keys() - self._queues.keys() - {""}:
-            below += [(queue, Problem(QUEUE_ORPHANED, missing)) for queue in tree.children[missing]]
+            below += [(queue, Problem(Code.QUEUE_ORPHANED, missing)) for queue in tree.children[missing]]
         while below:
             queue, problem = below.pop()
             if queue.metadata.name not in found:
@@ -205,13 +203,13 @@ class Standing:
         if not self.written:
             return None
         if name not in self._queues:
-            return Problem(QUEUE_NOT_FOUND, name)
+            return Problem(Code.QUEUE_NOT_FOUND, name)
         if name in self._cut_off:
             return self._cut_off[name]
         if name in self._tree.children:
-            return Problem(QUEUE_NOT_LEAF, name)
+            return Problem(Code.QUEUE_NOT_LEAF, name)
         if name in self._allowed and namespace not in self._allowed[name]:
-            return Problem(QUEUE_FORBIDDEN, name)
+            return Problem(Code.QUEUE_FORBIDDEN, name)
         return None
 
     def max_priority_of(self, name: str) -> int | None:

@@ -3,8 +3,8 @@
 import pytest
 
 from muster.cli.recording import read_recording, record, world_of, written
+from muster.model.reasons import Code
 from muster.plan.cycle import schedule
-from muster.plan.outcome import Code
 from muster.snapshot.build import Builder
 from oracle.engine import world_of as world_of_documents
 from short_forms import ns

@@ -9,11 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.model.reasons import Code
 from muster.plan.allotment import Allotment, Owed
 from muster.plan.attempt import Engine
 from muster.plan.cycle import Policy, schedule
 from muster.plan.memory import Memory
-from muster.plan.outcome import Code, Verdict
+from muster.plan.outcome import Verdict
 from muster.snapshot.arrays import Issue
 from muster.snapshot.build import Builder
 from oracle.engine import world_of

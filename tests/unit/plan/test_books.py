@@ -9,11 +9,12 @@ from functools import cache
 
 import pytest
 
+from muster.model.reasons import Code
 from muster.plan import cycle
 from muster.plan.books import Books
 from muster.plan.cycle import Policy, schedule
 from muster.plan.order import turns_of
-from muster.plan.outcome import ACTIONS, Action, Code, Verdict
+from muster.plan.outcome import ACTIONS, Action, Verdict
 from muster.plan.reserved import Reserved
 from muster.snapshot.build import build
 from oracle.engine import said, world_of

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from muster.model.reasons import Code
 from muster.plan.cycle import Policy, schedule
-from muster.plan.outcome import ACTIONS, Action, Code, Verdict
+from muster.plan.outcome import ACTIONS, Action, Verdict
 from muster.snapshot.build import Builder
 from oracle.engine import apply, world_of
 from short_forms import books_of, documents_of, going, gone, lone, merged, ns, number_of, snapshot_of, wanted_by

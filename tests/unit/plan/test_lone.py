@@ -2,10 +2,11 @@
 
 import pytest
 
+from muster.model.reasons import Code
 from muster.plan.cycle import Policy, schedule
 from muster.plan.evictor import Evictor
 from muster.plan.lone import Lone
-from muster.plan.outcome import ACTIONS, Action, Code, Verdict
+from muster.plan.outcome import ACTIONS, Action, Verdict
 from oracle.engine import said
 from scenarios.story import unlike
 from short_forms import gone, lone, merged, number_of, snapshot_of

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from muster.api.cluster import SUBGROUP_LABEL, Node
 from muster.api.tree import NONE
+from muster.model.reasons import Code
 from muster.plan.accounts import firm_shapes
-from muster.plan.outcome import Code, Eviction, Outcome, Outcomes, Plan, QueueOutcome
+from muster.plan.outcome import Eviction, Outcome, Outcomes, Plan, QueueOutcome
 from muster.plan.tally import outcome_of_untried
 from muster.plan.units import without
 from muster.snapshot.arrays import Gang, Key, Snapshot

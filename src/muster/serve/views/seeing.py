@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from muster.decisions.changes import RAISE
-from muster.plan.outcome import Action, Code
+from muster.model.reasons import Code
+from muster.plan.outcome import Action
 from muster.plan.remedies import FREE, UNCORDON
 from muster.serve.views.frame import counts_of
 from muster.serve.views.gangs import NOMINATED, Document

@@ -12,7 +12,8 @@ from muster.decisions.amounts import moment, pods_in_words
 from muster.decisions.explanation import message_of, placed_in_words
 from muster.decisions.losses import Loss, losses, why_evicted
 from muster.decisions.words import foremost, sentence, waits
-from muster.plan.outcome import Action, Code, Outcome, Plan
+from muster.model.reasons import Code
+from muster.plan.outcome import Action, Outcome, Plan
 from muster.serve.views.gangs import says_the_same
 from muster.serve.views.scene import Numbers, Scene, as_ordered, numbers_then
 from muster.snapshot.arrays import Gang, Key, Snapshot

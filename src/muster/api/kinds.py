@@ -85,6 +85,7 @@ OPTIONAL_KINDS = (
 _ALL = (*OUR_KINDS, *CORE_KINDS, *OPTIONAL_KINDS)
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}
 _BY_NAME |= {(version, NATIVE_POD_GROUP.name): NATIVE_POD_GROUP for version in NativePodGroup.VERSIONS}
+_BY_NAME |= {(version, DEVICE_CLASS.name): DEVICE_CLASS for version in DeviceClass.VERSIONS}
 _BY_STRUCT = {kind.struct: kind for kind in _ALL}
 _OUR_GROUPS = {kind.group for kind in OUR_KINDS}
 

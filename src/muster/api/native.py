@@ -70,6 +70,8 @@ class DeviceClass(Model, frozen=True, kw_only=True):
     """A class of devices."""
 
     API_VERSION: ClassVar[str] = "resource.k8s.io/v1"
+    # Files may have these; a server that serves them serves v1, too, or no extended resources.
+    VERSIONS: ClassVar[tuple[str, ...]] = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
 
     metadata: Metadata = Metadata()
     spec: DeviceClassSpec = DeviceClassSpec()

@@ -303,3 +303,12 @@ def test_a_pod_of_a_kubernetes_podgroup_is_held_until_the_group_is_known_to_be_p
 def test_a_reference_to_a_workload_of_1_35_is_held():
     world = world_of(node("n", 2), gang("g", minMember=1), pod("p", workloadRef={"name": "w", "podGroup": "g"}))
     assert held(world, Builder(world)) == ["spec.workloadRef"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_a_class_of_devices_counts_in_any_version(version):
+    """A file may have been printed by an older cluster; what its class offers is no reason to say infeasible."""
+    document = {"apiVersion": f"resource.k8s.io/{version}", "kind": "DeviceClass", "metadata": {"name": "gpu"}}
+    found, problems = read_object({**document, "spec": {"extendedResourceName": "example.com/gpu"}}, kind_of(document))
+    assert not problems
+    assert found.spec.extended_resource_name == "example.com/gpu"

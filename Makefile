@@ -23,7 +23,7 @@ SEEDS ?= 500
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint deep tenants mutants e2e chromium control-plane pictures sim bench bench-live \
+.PHONY: help setup demo test check lint deep tenants mutants mutants-of-reasons e2e chromium control-plane pictures sim bench bench-live \
   bench-versus seams frozen fix lock crds clean
 
 help: ## this list
@@ -94,6 +94,9 @@ tenants: $(READY) ## rivals that share a cluster make every edit they may, in re
 
 mutants: $(READY) ## seeded bugs: does the suite notice each of them? (ARGS='lost-bind' for some)
 	@PYTHONPATH=tests $(BIN)/python -m mutants $(ARGS)
+
+mutants-of-reasons: $(READY) ## each cell of the table of reasons changed: does a test notice? (ARGS='over-quota' for some)
+	@PYTHONPATH=tests $(BIN)/python -m mutants.rows $(ARGS)
 
 bench: $(READY) ## the benchmark table
 	@$(BIN)/python -m bench $(ARGS)

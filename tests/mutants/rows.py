@@ -18,7 +18,8 @@ FILE = "model/reasons.py"
 NEAR = ["unit/test_reasons.py"]
 # What a reason is taken for: across each border that something depends on.
 _OTHER_ENDS = {"AUTHOR": "TIME", "ADMINISTRATOR": "TIME", "ROOM": "AUTHOR", "TIME": "ROOM", "MUSTER": "TIME"}
-_FLAGS = ("about_pods", "is_remark", "is_quiet", "is_counted", "is_of_quota", "not_in_line")
+_OTHER_NUMBERS = {"NOTHING": "SLOTS", "SLOTS": "QUOTA", "PODS": "NOTHING", "QUOTA": "NOTHING"}
+_FLAGS = ("about_pods", "is_remark", "is_quiet", "not_in_line")
 
 
 def cells() -> list[Mutant]:
@@ -67,9 +68,15 @@ def _changes(row: ast.Assign) -> Iterator[tuple[str, str]]:
 
     texts = {cell: ast.unparse(value) for cell, value in named.items()}
     word, ends, *step = given
-    yield "ends", with_cells([word, f"Ends.{_OTHER_ENDS[ends.removeprefix('Ends.')]}", *step], texts)
+    loud = {cell: value for cell, value in texts.items() if cell != "is_quiet"}
+    yield "ends", with_cells([word, f"Ends.{_OTHER_ENDS[ends.removeprefix('Ends.')]}", *step], loud)
     yield "step", with_cells([word, ends, "None" if step else "Step.SPEC"], texts)
+    numbers = texts.get("numbers", "Numbers.NOTHING").removeprefix("Numbers.")
+    yield "numbers", with_cells(given, {**texts, "numbers": f"Numbers.{_OTHER_NUMBERS[numbers]}"})
     for flag in _FLAGS:
+        if flag == "is_quiet" and ends not in ("Ends.AUTHOR", "Ends.ADMINISTRATOR"):
+            # The table refuses it.
+            continue
         yield flag, with_cells(given, {**texts, flag: "False" if texts.get(flag) == "True" else "True"})
     says = named.get("says")
     if isinstance(says, ast.Tuple):

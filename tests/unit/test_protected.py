@@ -4,6 +4,7 @@ Queue `a` has a quota of 2 and holds 8 GPUs of a preemptible gang; queue `b` is 
 """
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,3 +163,67 @@ def test_the_first_in_line_for_protection_is_the_one_of_higher_priority():
     kinds = {gang.key[1]: gang.preemptibility for gang in plan.snapshot.gangs}
     assert kinds["more"] == NON_PREEMPTIBLE
     assert kinds["big"] == PREEMPTIBLE
+
+
+def edited(documents, *, firm: int, **spec):
+    """The spec was changed after the status, by which `firm` GPUs could not be evicted."""
+    found = group(documents)
+    found["metadata"]["generation"] = 2
+    found["spec"] |= spec
+    found["status"] |= {
+        "conditions": [{"type": "Accepted", "status": "True", "observedGeneration": 1}],
+        "resourcesStatus": {
+            "allocated": {"nvidia.com/gpu": "8"},
+            "allocatedNonPreemptible": {"nvidia.com/gpu": str(firm)} if firm else {},
+        },
+    }
+    return documents
+
+
+def test_a_larger_core_is_admitted_within_the_quota():
+    """The word is the same: a core of one pod in the quota of two becomes one of eight."""
+    documents = edited(cluster(admitted_as=SEMI_PREEMPTIBLE), firm=1, preemptibility=SEMI_PREEMPTIBLE, minMember=8)
+    assert gone(planned(documents)) in (6, 8)
+    roomy = edited(cluster(quota=8, admitted_as=SEMI_PREEMPTIBLE), firm=1, preemptibility=SEMI_PREEMPTIBLE, minMember=8)
+    assert planned(roomy).of(("default", "big"))[0].preemptibility == SEMI_PREEMPTIBLE
+
+
+def test_what_was_bound_while_less_was_protected_is_not_protected():
+    """Non-preemptible with two pods, preemptible while six more were bound, and non-preemptible again."""
+    documents = edited(cluster(admitted_as=NON_PREEMPTIBLE), firm=2, preemptibility=NON_PREEMPTIBLE)
+    assert gone(planned(documents)) == 6
+
+
+def test_what_muster_did_to_a_core_asks_for_nothing():
+    """The status is of this spec: a larger child took the place of one that was lost."""
+    documents = edited(cluster(admitted_as=NON_PREEMPTIBLE), firm=2, preemptibility=NON_PREEMPTIBLE)
+    group(documents)["status"]["conditions"][0]["observedGeneration"] = 2
+    assert gone(planned(documents)) == 0
+
+
+def test_without_its_queue_nothing_more_is_protected():
+    """An administrator may create a Queue again; the moment between gives no protection for ever."""
+    documents = cluster()
+    group(documents)["spec"]["preemptibility"] = NON_PREEMPTIBLE
+    queues = [one for one in documents if one["kind"] == "Queue" and one["metadata"]["name"] == "a"]
+    documents.remove(queues[0])
+    gang, _ = planned(documents).of(("default", "big"))
+    assert gang.preemptibility == PREEMPTIBLE
+
+
+def test_a_word_that_is_none_costs_only_its_gang():
+    """A CRD without the enum lets it through; the gang is held as invalid."""
+    snapshot = Builder(world_of(cluster())).build(ns(0))
+    gangs = [replace(gang, preemptibility="bogus") if gang.key[1] == "big" else gang for gang in snapshot.gangs]
+    assert len(schedule(replace(snapshot, gangs=tuple(gangs)))[0].outcomes) == 2
+
+
+def test_a_gang_that_is_not_protected_is_the_same_gang_in_the_next_cycle():
+    """What is remembered of it stays true."""
+    documents = cluster()
+    group(documents)["spec"]["preemptibility"] = NON_PREEMPTIBLE
+    world = world_of(documents)
+    world.ask_for_marks()
+    builder = Builder(world)
+    first, second = (schedule(builder.build(ns(at)))[0].of(("default", "big"))[0] for at in (0, 1))
+    assert first is second

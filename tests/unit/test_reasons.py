@@ -166,6 +166,9 @@ def test_a_remark_is_no_obstacle(word):
     first = foremost(Told(Reason(word), Reason(other)).outcome)
     expected = other if EXPECTED[word].remark or WORDS.index(other) < WORDS.index(word) else word
     assert first.reason.code == expected
+    # Beside surplus that waits, an obstacle comes first, and a remark where its precedence puts it.
+    beside = foremost(Told(Reason(word), Reason("Invalid", surplus=True)).outcome).reason
+    assert (beside.code, beside.surplus) == (("Invalid", True) if EXPECTED[word].remark else (word, False))
     if word != "WaitingForPods":
         missing = foremost(Told(Reason(word), Reason("WaitingForPods")).outcome).reason.code
         early = WORDS.index(word) < WORDS.index("WaitingForPods")

@@ -32,7 +32,7 @@ def table(plan: Plan, *, wide: bool) -> Iterator[Line]:
     more = ("QUEUE", "PRIORITY", "PREFERRED") if wide else ()
     rows: list[tuple[str, ...]] = [("GANG", "VERDICT", "PODS", "DOMAIN", *more, "REASON")]
     verdicts: list[Verdict | None] = [None]
-    for gang, outcome in zip(plan.snapshot.gangs, plan.outcomes, strict=True):
+    for gang, outcome in _named(plan):
         lines = [_gang_row(gang, outcome, plan.snapshot, wide=wide)]
         lines += _tree_rows(gang, outcome, plan.snapshot) if wide else []
         rows += lines
@@ -92,7 +92,7 @@ def whys(plan: Plan) -> Iterator[str]:
 
     Who is evicted, for whom and why, is a table of its own.
     """
-    for gang, outcome in zip(plan.snapshot.gangs, plan.outcomes, strict=True):
+    for gang, outcome in _named(plan):
         one = foremost(outcome)
         if one is not None and one.reason.code != Code.EVICTED:
             yield sayable(f"{'/'.join(gang.key)}: {sentence(one.reason, gang, plan.snapshot, one.others)}")
@@ -200,3 +200,8 @@ def _node_lines(sent: Mapping[tuple[int, int], int], snapshot: Snapshot) -> list
     if len(lines) > MOST_LINES:
         lines[MOST_LINES - 1 :] = [f"  … {len(words) - (MOST_LINES - 1) * _NODES_A_LINE:,} more nodes"]
     return lines
+
+
+def _named(plan: Plan) -> Iterator[tuple[Gang, Outcome]]:
+    """The gangs that have a PodGroup, with what came of each."""
+    return ((gang, outcome) for gang, outcome in zip(plan.snapshot.gangs, plan.outcomes, strict=True) if not gang.loose)

@@ -221,13 +221,14 @@ def _say_tables(made: Plan, loaded: Loaded, changes: Sequence[Change] | None, *,
 
 
 def _tell_summary(made: Plan, decisions: Sequence[Decision]) -> None:
-    verdicts = Counter(outcome.verdict for outcome in made.outcomes)
+    outcomes = [one for gang, one in zip(made.snapshot.gangs, made.outcomes, strict=True) if not gang.loose]
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
     kinds = Counter(type(one) for one in decisions)
     said = ", ".join(f"{verdicts[verdict]:,} {verdict.value.lower()}" for verdict in Verdict if verdicts[verdict])
     actions = Counter(one.action for one in decisions if isinstance(one, Evict))
     by_action = ", ".join(f"{count:,} {action}" for action, count in sorted(actions.items()))
     tell(
-        f"{plural(len(made.outcomes), 'gang')}{': ' + said if said else ''}; {plural(kinds[Bind], 'pod')} bound, "
+        f"{plural(len(outcomes), 'gang')}{': ' + said if said else ''}; {plural(kinds[Bind], 'pod')} bound, "
         f"{kinds[Nominate]:,} nominated, {kinds[Evict]:,} evicted{f' ({by_action})' if by_action else ''}"
     )
 

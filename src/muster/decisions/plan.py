@@ -8,7 +8,7 @@ from muster.decisions import queues
 from muster.decisions.amounts import in_queue_units
 from muster.decisions.losses import eviction
 from muster.decisions.words import Told, path_of, sentence, told
-from muster.model.reasons import Code, row_of
+from muster.model.reasons import Numbers, row_of
 from muster.plan.outcome import Outcome, Plan, RowOutcome
 from muster.snapshot.arrays import Gang, Snapshot
 
@@ -126,11 +126,12 @@ def _group(gang: Gang, outcome: Outcome, snapshot: Snapshot) -> dict[str, Any]:
 
 def _reason(one: Told, gang: Gang, snapshot: Snapshot) -> dict[str, Any]:
     reason = one.reason
-    counts = row_of(reason.code).is_counted or (reason.code == Code.WAITING_FOR_PODS and reason.asked > 0)
+    numbers = row_of(reason.code).numbers
+    counts = numbers is Numbers.SLOTS or (numbers is Numbers.PODS and reason.asked > 0)
     asked: float | None = reason.asked if counts else None
     best: float | None = reason.best if counts else None
     where = path_of(reason, snapshot)
-    if row_of(reason.code).is_of_quota and NONE not in (reason.queue, reason.charge):
+    if numbers is Numbers.QUOTA and NONE not in (reason.queue, reason.charge):
         # As the Queue has them.
         asked, best = (in_queue_units(reason.charge, amount) for amount in (reason.asked, reason.best))
         where = snapshot.queues.names[reason.queue]

@@ -5,12 +5,10 @@ from typing import Any, NamedTuple
 
 from muster.api.tree import NONE
 from muster.decisions.amounts import in_queue_units
-from muster.model.reasons import Code, row_of
+from muster.model.reasons import Code, Numbers, row_of
 from muster.plan.outcome import Outcome, Plan, Verdict
 from muster.snapshot.arrays import Gang, Snapshot
 from muster.snapshot.queues import CHARGES, UNLIMITED, Queues
-
-# What time or a controller mends: nobody stands in line for it.
 
 
 class Share(NamedTuple):
@@ -142,7 +140,7 @@ def stands_in_line(outcome: Outcome) -> bool:
 
 def is_short_of_quota(outcome: Outcome) -> bool:
     """Whether a limit or a quota holds something back."""
-    return any(row_of(reason.code).is_of_quota for reason in outcome.reasons)
+    return any(row_of(reason.code).numbers is Numbers.QUOTA for reason in outcome.reasons)
 
 
 def place_in_line(plan: Plan, number: int) -> PlaceInLine:

@@ -12,7 +12,7 @@ from muster.api.priorities import MAX_PRIORITY_ANNOTATION
 from muster.api.tree import NONE
 from muster.decisions.amounts import charge_alone, charge_in_words, counted, listed
 from muster.errors import DEFECT
-from muster.model.reasons import Code, rank_of, row_of
+from muster.model.reasons import Code, Numbers, rank_of, row_of
 from muster.plan.outcome import LEAVING, Action, Outcome, Reason, Verdict
 from muster.snapshot.arrays import Counts, Gang, Snapshot
 from muster.snapshot.gangs import WAITS_FOR_PROMISED
@@ -70,7 +70,7 @@ def sentence(reason: Reason, gang: Gang, snapshot: Snapshot, others: int = 0, *,
         parts = [part.format_map(about) for part in row.says]
     else:
         parts = list(make(about)) if make is not None else [reason.code, reason.detail]
-    if row.is_counted and (why := _kept_away(about)):
+    if row.numbers is Numbers.SLOTS and (why := _kept_away(about)):
         parts[1] = f"{parts[1]}; {why}" if parts[1] else why
     return fitted(parts)
 

@@ -26,6 +26,18 @@ class Ends(enum.Enum):
     MUSTER = enum.auto()
 
 
+class Numbers(enum.Enum):
+    """What `asked` and `best` of a reason count."""
+
+    NOTHING = enum.auto()
+    # Room for pods.
+    SLOTS = enum.auto()
+    # Pods that exist.
+    PODS = enum.auto()
+    # An amount of a resource, under a limit or a quota of a queue.
+    QUOTA = enum.auto()
+
+
 class Step(enum.Enum):
     """The checks of `muster explain`, in their order."""
 
@@ -56,14 +68,15 @@ class Row:
     about_pods: bool = False
     # It does not keep a gang from its minimum.
     is_remark: bool = False
-    # Waiting pods get no condition for it, although its author or an administrator has to act.
+    # Waiting pods get no condition for it, although the author or an administrator has to act.
     is_quiet: bool = False
-    # Its `asked` and `best` are counts of pods or slots.
-    is_counted: bool = False
-    # A limit or a quota of a queue refuses it.
-    is_of_quota: bool = False
+    numbers: Numbers = Numbers.NOTHING
     # Surplus with this reason was not tried, so it has no place in line.
     not_in_line: bool = False
+
+    def __post_init__(self) -> None:
+        """Waiting pods report only what the author or an administrator has to end."""
+        assert not self.is_quiet or self.ends in (Ends.AUTHOR, Ends.ADMINISTRATOR), self.word
 
 
 class Code(enum.StrEnum):
@@ -145,11 +158,12 @@ class Code(enum.StrEnum):
         says=("binding pods of {who} failed: {detail}", "", "it is tried again after a while"),
     )
     EVICTED = Row("Evicted", Ends.MUSTER, not_in_line=True)
-    WAITING_FOR_PODS = Row("WaitingForPods", Ends.TIME, Step.PODS, not_in_line=True)
+    # Its check counts the pods that are there.
+    WAITING_FOR_PODS = Row("WaitingForPods", Ends.TIME, not_in_line=True, numbers=Numbers.PODS)
     # Above the limit of a queue; above its quota for non-preemptible pods; within that quota, which others use now.
-    OVER_LIMIT = Row("OverLimit", Ends.ADMINISTRATOR, Step.QUOTA, is_of_quota=True)
-    OVER_QUOTA = Row("OverQuota", Ends.ADMINISTRATOR, Step.QUOTA, is_of_quota=True)
-    WAITING_FOR_QUOTA = Row("WaitingForQuota", Ends.TIME, Step.QUOTA, is_of_quota=True)
+    OVER_LIMIT = Row("OverLimit", Ends.ADMINISTRATOR, Step.QUOTA, numbers=Numbers.QUOTA)
+    OVER_QUOTA = Row("OverQuota", Ends.ADMINISTRATOR, Step.QUOTA, numbers=Numbers.QUOTA)
+    WAITING_FOR_QUOTA = Row("WaitingForQuota", Ends.TIME, Step.QUOTA, numbers=Numbers.QUOTA)
     TOPOLOGY_DRIFT = Row(
         "TopologyDrift",
         Ends.AUTHOR,
@@ -161,9 +175,9 @@ class Code(enum.StrEnum):
             "delete the pods outside one {level}; they come back inside it",
         ),
     )
-    INSUFFICIENT = Row("InsufficientResources", Ends.ROOM, Step.ROOM, is_counted=True)
-    NOT_ENOUGH_IN_DOMAIN = Row("NotEnoughInDomain", Ends.ROOM, Step.ROOM, is_counted=True)
-    FRAGMENTED = Row("TopologyFragmented", Ends.ROOM, Step.ROOM, is_counted=True)
+    INSUFFICIENT = Row("InsufficientResources", Ends.ROOM, Step.ROOM, numbers=Numbers.SLOTS)
+    NOT_ENOUGH_IN_DOMAIN = Row("NotEnoughInDomain", Ends.ROOM, Step.ROOM, numbers=Numbers.SLOTS)
+    FRAGMENTED = Row("TopologyFragmented", Ends.ROOM, Step.ROOM, numbers=Numbers.SLOTS)
     NO_ARRANGEMENT = Row("NoArrangement", Ends.ROOM, Step.ROOM)
     SEARCH_BUDGET = Row("SearchBudgetSpent", Ends.MUSTER, Step.ROOM)
     WAITING_FOR_ROOM = Row("WaitingForRoom", Ends.TIME, Step.ROOM, not_in_line=True)

@@ -141,7 +141,7 @@ class Accounts:
 
     def firm_of(self, gang: Gang) -> Charge:
         """The part of a gang that may not be evicted."""
-        return self.cost((shape, 1) for shape in firm_shapes(gang))
+        return self.cost(firm_counts(gang).items())
 
     def firm_more(self, progress: Progress, counts: Mapping[int, int], cost: Charge) -> Charge:
         """What may not be evicted any more once so many pods of each batch are placed, which cost `cost`."""
@@ -297,6 +297,22 @@ class Accounts:
         self.allocated = [list(plus(one.allocated, one.awaited)) for one in outcomes]
         self._awaited = [list(one.awaited) for one in outcomes]
         self.fair = [tuple(one.fair_share) for one in outcomes]
+
+
+def firm_counts(gang: Gang) -> Mapping[int, int]:
+    """The placed pods of a gang that may not be evicted, by shape. Found once for a gang: it is asked in each cycle."""
+    found: Mapping[int, int] | None = gang.__dict__.get("_firm_counts")
+    if found is None:
+        found = gang.__dict__["_firm_counts"] = Counter(firm_shapes(gang))
+    return found
+
+
+def firm_cost(gang: Gang, snapshot: Snapshot) -> Charge:
+    """What these cost a queue."""
+    total = NOTHING
+    for shape, pods in firm_counts(gang).items():
+        total = plus(total, snapshot.charges[shape].tolist(), pods)
+    return total
 
 
 def firm_shapes(gang: Gang) -> list[int]:

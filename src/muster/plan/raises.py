@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from muster.api.tree import NONE
-from muster.model.reasons import Code, row_of
+from muster.model.reasons import Code, Numbers, row_of
 from muster.plan.cycle import Policy, schedule
 from muster.plan.outcome import Outcome, Plan, Reason, Verdict
 from muster.snapshot.queues import Queues
@@ -49,7 +49,11 @@ def raises(plan: Plan, number: int, policy: Policy | None = None, units: tuple[i
 def _refusal(outcome: Outcome) -> Reason | None:
     """What a queue says about the minimum."""
     for reason in outcome.reasons:
-        if row_of(reason.code).is_of_quota and not reason.surplus and NONE not in (reason.queue, reason.charge):
+        if (
+            row_of(reason.code).numbers is Numbers.QUOTA
+            and not reason.surplus
+            and NONE not in (reason.queue, reason.charge)
+        ):
             return reason
     return None
 

@@ -18,7 +18,7 @@ Nodes stand in the order of their names. A row of a gang's tree is a number from
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -268,14 +268,23 @@ class Gang:
     notes: tuple[Issue, ...] = ()
     # Where its queue is written, in words.
     queue_field: str = "spec.queue"
-    # The preemptibility that its placed pods were admitted with; what protects more has to be admitted first.
+    # The preemptibility that its placed pods were admitted with; and, if the spec was changed since, what of them could
+    # not be evicted, per charge. What protects more has to be admitted first.
     admitted_as: str = NON_PREEMPTIBLE
+    admitted_firm: tuple[int, ...] | None = None
     # Pods that no gang counts: nothing is told to them, and each goes by itself.
     loose: bool = False
     # What it asks for and may get in ways that are not planned with.
     doubts: tuple[Doubt, ...] = ()
     # Whether muster stumbles on it: then nothing of it is known but that its placed pods are `aside`.
     unknown: bool = False
+
+    def held_at(self, preemptibility: str, note: Issue) -> "Gang":
+        """The gang as if its spec had this preemptibility, with a note that says so; the same object each time."""
+        known: dict[str, Gang] = self.__dict__.setdefault("_held_at", {})
+        if preemptibility not in known:
+            known[preemptibility] = replace(self, preemptibility=preemptibility, notes=(*self.notes, note))
+        return known[preemptibility]
 
     @property
     def is_preemptible(self) -> bool:

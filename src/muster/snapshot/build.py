@@ -230,6 +230,7 @@ class Builder:
             self._settings,
             self._guards,
             self._shape_number,
+            self._costs.of_all,
             self._plain_shape,
             self._set_aside,
             self._checked,

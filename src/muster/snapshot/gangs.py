@@ -1,7 +1,7 @@
 """A PodGroup and its pods become a Gang: one tree, holds by level number, pods by leaf, shape and what they do."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from muster.api.podgroup import (
     PodGroupSpec,
     is_grouped,
 )
+from muster.api.quantity import base_units
 from muster.api.topology import Missing, Topology, level_meant, topology_meant
 from muster.api.tree import NONE, Constraint, Tree, TreeNode
 from muster.api.validation import podgroup
@@ -96,6 +97,8 @@ class Surroundings:
     guards: Guards
     # Of a pod of a gang of so high a priority.
     shape_number: Callable[[PodFacts, int], int]
+    # What amounts of resources cost a queue, per charge.
+    charge_of: Callable[[Mapping[str, int]], Sequence[int]]
     # The shape of pods that ask for so much, and for nothing else.
     plain_shape: Callable[[Request], int]
     # Is told of the pods of a gang that have a node and no place in its tree, of the queue that is charged, and of the
@@ -137,8 +140,7 @@ def gang_of(
     holds = _holds(tree, around, held, notes)
     priority = around.ranks.of(key[0], queue, group.spec.priority_class_name, oldest_first, held, notes)
     pods = _Pods(key[0], tree, around, priority, held, notes)
-    for facts in oldest_first:
-        pods.add(facts)
+    pods.take(oldest_first)
     around.set_aside(key, queue, priority, pods.aside)
     kept: tuple[Kept, ...] = ()
     if group.status.kept:
@@ -153,6 +155,7 @@ def gang_of(
         priority=priority,
         preemptibility=preemptibility,
         admitted_as=_admitted_as(group, oldest_first, preemptibility, around),
+        admitted_firm=_admitted_firm(group, around),
         created_ns=(created_ns := since_epoch_ns(group.metadata.creation_timestamp)),
         tree=tree,
         holds=holds,
@@ -224,6 +227,19 @@ def _admitted_as(group: PodGroup, pods: Iterable[PodFacts], stated: str, around:
     if not placed or not around.asks_for_marks or any(around.is_adopted(facts) for facts in placed):
         return stated
     return PREEMPTIBLE
+
+
+def _admitted_firm(group: PodGroup, around: Surroundings) -> tuple[int, ...] | None:
+    """What of the placed pods could not be evicted when the status was written, per charge; None when the status is of
+    this spec. Then what is protected changes by decisions alone.
+    """
+    told, now = group.status.resources_status, group.metadata.generation
+    if not now or not group.status.admitted_preemptibility or not told.allocated:
+        return None
+    if any(one.observed_generation == now for one in group.status.conditions):
+        return None
+    firm = {name: base_units(name, amount) for name, amount in told.allocated_non_preemptible.items()}
+    return tuple(around.charge_of(firm))
 
 
 def loose_gang(
@@ -439,8 +455,12 @@ class _Pods:
         # Per leaf: succeeded, gated, terminating, total, failed.
         self.counts: dict[int, list[int]] = {}
 
-    def add(self, facts: PodFacts) -> None:
-        """One more pod, younger than those before it."""
+    def take(self, oldest_first: Iterable[PodFacts]) -> None:
+        """All pods of the gang."""
+        for facts in oldest_first:
+            self._add(facts)
+
+    def _add(self, facts: PodFacts) -> None:
         self._seen += 1
         metadata, around = facts.pod.metadata, self._around
         leaf = self._tree.leaf_of(metadata.labels.get(SUBGROUP_LABEL))

@@ -202,6 +202,10 @@ class World:
         """
         thing = Thing(type(found).__name__, *_place_of(found))
         entry = self.quarantine.get(thing)
+        if entry is not None and entry.searched and isinstance(found, Pod) and not deleted:
+            # It stays hidden until it is tried again, however often its author writes it.
+            self._swap(key_of(found.metadata), self._hidden(found, entry.why))
+            return
         try:
             self._apply(found, deleted=deleted, error=error)
         except Exception as defect:
@@ -250,8 +254,11 @@ class World:
         Its terms bind no other: what can't be planned with can't be honoured.
         """
         before = self.pods[key]
-        self._swap(key, self._unknown(before.pod, why)._replace(terms=()))
+        self._swap(key, self._hidden(before.pod, why))
         return before
+
+    def _hidden(self, pod: Pod, why: str) -> PodFacts:
+        return self._unknown(pod, why)._replace(terms=())
 
     def show_pod(self, key: Key, facts: PodFacts) -> None:
         """A hidden pod is known as before."""

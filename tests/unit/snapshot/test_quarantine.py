@@ -2,6 +2,7 @@
 
 import pytest
 
+import small_cluster
 from muster.api.cluster import PodDisruptionBudget
 from muster.api.model import Metadata
 from muster.api.podgroup import PodGroup
@@ -10,6 +11,7 @@ from muster.snapshot.build import Builder
 from muster.snapshot.quarantine import BUDGET, GANG, NODE, POD, Quarantined, Thing
 from muster.snapshot.room import HELD, OTHERS, Room
 from muster.snapshot.world import World
+from oracle import engine
 from unit.snapshot.test_world import held, node, pod
 
 WHY = Quarantined("ZeroDivisionError: a fault")
@@ -100,3 +102,22 @@ def test_who_is_gone_is_forgotten():
     world.apply(PodGroup(metadata=Metadata(name="g")), deleted=True)
     world.apply(node("n"), deleted=True)
     assert world.quarantine == {}
+
+
+def test_a_pod_that_trials_left_out_stays_left_out_however_often_it_is_written():
+    """Its author could otherwise make every cycle fail, once a second."""
+    world, thing = World(), Thing(POD, "default", "bad")
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    document = small_cluster.pod("bad", "", affinity=affinity, nodeName="n")
+    engine.apply(world, document)
+    world.leave_out(thing, Quarantined("why", searched=True))
+    for label in ("a", "b"):
+        document["metadata"]["labels"] = {"x": label}
+        engine.apply(world, document)
+        assert not world.carriers.pods
+        assert world.pods["default", "bad"].pod.metadata.labels == {"x": label}
+        assert thing in world.quarantine
+    world.take_back(thing)
+    assert world.carriers.pods
+    assert thing not in world.quarantine

@@ -233,7 +233,7 @@ async def observe_loop(metrics: Metrics, clock: Clock, every_s: float = 0.5) -> 
 
 
 def metrics_handler(metrics: Metrics) -> Handler:
-    """Answers `/metrics` in the text format of Prometheus; a page is made at most once in a while, whoever asks."""
+    """Answers `/metrics` in the text format of Prometheus, from a page that is at most `_FRESH_S` old."""
     body, made_s = b"", -math.inf
 
     async def answer(_: web.Request) -> web.Response:

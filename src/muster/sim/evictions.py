@@ -343,7 +343,7 @@ class Evictions:
     ) -> tuple[str, str] | None:
         """§11.6: somebody whose minimum is then placed has room reserved on nodes that have it, once these are gone.
 
-        Pods that are `loose` may go for the gang that they name, and what priority they have nobody can say.
+        Pods that are `loose` may go for the gang that they name. Their priority is not known here.
         """
         why = "no gang has room reserved"
         # Decisions that were reserved for at the same time look like one: each is judged when its own was sent.

@@ -63,7 +63,7 @@ _ON_WORKLOADS: Mapping[str, str] = {
     "kai.scheduler/topology-required.": "topologyConstraint of the SubGroup",
 }
 _ON_PODS = frozenset({POD_GROUP_ANNOTATION, SUBGROUP_LABEL, SKIP_ANNOTATION})
-# What only muster writes. Nobody else's note that the grouper wrote an object makes them legal.
+# What only muster writes, also in an object that claims to come from the grouper: a tenant can write that claim.
 _OF_MUSTER = frozenset({ADMITTED_ANNOTATION, KEPT_ROOM_ANNOTATION})
 # SPEC §2 has it, and this version does not know it yet.
 _HOLD = "muster.dev/hold"
